@@ -1,0 +1,1 @@
+"""Commands: parse, call, render. The only room that sees everything."""

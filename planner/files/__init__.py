@@ -1,0 +1,1 @@
+"""Text to records: YAML with line numbers, catalogs, model configs, traces."""

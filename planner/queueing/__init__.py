@@ -1,0 +1,1 @@
+"""Waits and occupancies. Numbers only."""

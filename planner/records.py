@@ -1,0 +1,474 @@
+"""Frozen records that pass between rooms. They hold values in base units and know no formula.
+
+Times are seconds, sizes bytes, work FLOPs, rates per second, money USD, power watts; the unit is the last part of
+a name. `files` fills these records, the computing rooms read them, `render` and `export` show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# ---------------------------------------------------------------------------------------------------------- hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where one catalog value comes from."""
+
+    source: str
+    retrieved: str
+    kind: str  # datasheet | measured | third-party | announced | estimate
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFit:
+    """Fitted constants of one operator on one accelerator (`design/FIDELITY.md` §2, `facts/README.md`).
+
+    Fractions are of the accelerator's own dense peak, memory bandwidth or one-way scale-up rate. Which constants an
+    operator uses is said by the formula that reads it in `planner.roofline`; the others stay 0.
+    """
+
+    operator: str  # gemm, prefill_attention, prefill_mla, decode_attention, decode_mla, experts, all_reduce, …
+    dtype: str  # of weights and compute: bf16, fp8, fp8_block, nvfp4, int8, int4, mxfp4, mxfp4_fp8
+    engine: str  # vllm | sglang | tensorrt-llm | any (the median over engines)
+    kv_dtype: str = ""
+    head_dim: int = 0  # 0: any
+    ranks: int = 0  # accelerators that take part in a collective
+    window: bool = False
+    start_up_s: float = 0.0
+    compute_fraction: float = 0.0
+    memory_fraction: float = 0.0
+    exponent: float = 0.0  # of the soft roofline (x^q + y^q)^(1/q)
+    sequence_s: float = 0.0  # decode attention: per sequence (and KV head)
+    softmax_tokens: float = 0.0  # prefill attention: extra tokens' worth of work per token
+    gather_factor: float = 0.0  # experts: passes over the routed activations
+    latency_s: float = 0.0  # collectives: alpha
+    link_fraction: float = 0.0  # collectives: bus bytes/s over the one-way scale-up rate
+    trust: str = "medium"  # high | medium | low
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """One SKU. Peaks are dense; a missing peak is None, never zero. Rates are one way."""
+
+    id: str
+    vendor: str
+    status: str  # shipping | announced
+    memory_bytes: float
+    memory_bytes_per_s: float
+    bf16_dense_flops_per_s: float
+    fp8_dense_flops_per_s: float | None
+    fp4_dense_flops_per_s: float | None
+    int8_dense_flops_per_s: float | None
+    scaleup_name: str
+    scaleup_bytes_per_s: float | None
+    scaleup_domain: int  # accelerators that share the scale-up fabric; 1 = none
+    node_accelerators: int  # accelerators of one host
+    host_bytes_per_s: float | None
+    nic_bytes_per_s: float | None
+    tdp_watts: float | None
+    all_in_watts: float | None
+    compute_units: int  # SMs or their like, for the parallelism of attention tiles
+    usd_per_hour: Mapping[str, float]  # price basis -> USD per accelerator-hour
+    purchase_usd: float | None
+    fits: tuple[OperatorFit, ...]
+    efficiency_like: str  # id whose fits are borrowed (a guess); empty when the fits are its own
+    provenance: Mapping[str, Provenance] = field(default_factory=dict)
+    notes: str = ""
+    sha256: str = ""
+    bf16_sparse_flops_per_s: float | None = None
+    fp8_sparse_flops_per_s: float | None = None
+    fp4_sparse_flops_per_s: float | None = None
+
+
+# ------------------------------------------------------------------------------------------------------------- model
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxAttention:
+    """Multi-head, grouped-query or multi-query attention; `window_tokens` 0 means the whole context."""
+
+    query_heads: int
+    kv_heads: int
+    key_dim: int
+    value_dim: int
+    window_tokens: int = 0
+    output_gate: bool = False
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Multi-head latent attention (MLA), with the sparse indexer of DSA where `index_top_k` > 0."""
+
+    query_heads: int
+    query_rank: int  # 0: no low-rank query
+    kv_rank: int
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
+    index_heads: int = 0
+    index_dim: int = 0
+    index_top_k: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentMixer:
+    """Linear attention or a state-space mixer: a state per sequence instead of keys and values per token."""
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    conv_tokens: int = 0
+    kind: str = "gated-delta"  # gated-delta | kda | mamba1 | mamba2
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFeedForward:
+    intermediate: int
+    gated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    experts: int
+    top_k: int
+    intermediate: int
+    shared_intermediate: int = 0  # sum over shared experts
+    gated: bool = True
+
+
+Mixer = SoftmaxAttention | LatentAttention | RecurrentMixer
+FeedForward = DenseFeedForward | Experts | None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """`count` identical layers. The order of kinds carries no meaning."""
+
+    count: int
+    mixer: Mixer | None
+    feed_forward: FeedForward
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """What a model is: a list of layer kinds between an embedding and a head."""
+
+    id: str
+    architecture: str
+    hidden: int
+    vocabulary: int
+    layers: tuple[LayerKind, ...]
+    tied_embeddings: bool
+    max_context_tokens: int
+    checkpoint_format: str  # bf16 | fp8 | fp8_block | nvfp4 | mxfp4 | int8 | int4: as stored
+    draft_layers: int = 0  # multi-token-prediction layers in the checkpoint, not served unless asked
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    sha256: str = ""
+
+
+# ------------------------------------------------------------------------------------------------------------ engine
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConstants:
+    """The fitted engine constants of `design/FIDELITY.md` §6; the letter in each comment is its symbol there."""
+
+    gemm_memory_factor: float  # em
+    compute_factor: float  # ec
+    kernel_gap_s: float  # tau
+    start_up_factor: float  # k0
+    host_step_s: float  # h0
+    host_sequence_s: float  # h1
+    collective_factor: float  # ca
+    experts_factor: float  # mo
+    decode_attention_factor: float  # at
+    prefill_kernel_s: float  # hm
+    prefill_factor: float  # gp
+    ttft_fixed_s: float  # f0
+    ttft_steps: float  # fr
+    own_prefill_factor: float  # kT
+    ttft_sequence_s: float  # fN
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRule:
+    """How an engine sizes its KV pool (`facts/engines/memory_rules.csv`)."""
+
+    basis: Literal["total", "free-before-load", "free-after-load"]
+    fraction: float  # of the basis; 0 with `free-before-load`: derived by SGLang's own rule
+    context_bytes: float  # driver context, graphs and libraries per accelerator
+    collective_bytes: float  # buffers per accelerator once more than one takes part
+    block_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalFactors:
+    """Low and high factor on step times and on TTFT that hold `coverage` of measured runs (FIDELITY §9)."""
+
+    step_low: float
+    step_high: float
+    ttft_low: float
+    ttft_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProfile:
+    """What one serving engine does, by version. Formulas read it; nothing else knows an engine's name."""
+
+    id: str
+    version: str
+    scheduling: Literal["mixed", "prefill-first", "whole-prompt"]
+    colocated: EngineConstants
+    disaggregated: EngineConstants
+    memory: MemoryRule
+    reserved_output_fraction: float  # of the output a request reserves in the KV pool when admitted (r of FIDELITY §3)
+    token_budget: int  # default tokens of one step
+    max_batch: int  # largest running batch the engine takes per rank
+    interval_coverage: float
+    intervals: Mapping[str, IntervalFactors]  # "<mode>/<class>": known-cell, new-cell, new-model, new-accelerator
+    measured_cells: frozenset[tuple[str, str]]  # (model id, accelerator id) that the constants were fitted on
+    provenance: Provenance
+    sha256: str = ""
+
+
+# ---------------------------------------------------------------------------------------------------------- workload
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lengths:
+    """Joint law of prompt and output lengths: atoms with weights that sum to 1."""
+
+    input_tokens: Floats
+    output_tokens: Floats
+    weights: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """Requests of a trace in time order, for load that moves."""
+
+    time_s: Floats
+    input_tokens: Floats
+    output_tokens: Floats
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """Open-loop traffic. `requests_per_s` is the long-run mean, `peak_factor` what the targets must also survive."""
+
+    requests_per_s: float
+    lengths: Lengths
+    arrivals: Arrivals | None = None
+    peak_factor: float = 1.0
+    peak_duration_s: float = 0.0
+    description: str = ""
+
+
+# ------------------------------------------------------------------------------------------------ question and answer
+
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9")
+PROBABILITY = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
+METRICS = ("ttft", "itl", "tpot", "e2e")
+Mode = Literal["disaggregated", "colocated-chunked", "colocated-whole-prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A latency limit: `metric` of METRICS, `statistic` of STATISTICS."""
+
+    metric: str
+    statistic: str
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit on something bought: accelerators, usd_per_hour, usd_per_mtok_output, usd_per_mtok_input."""
+
+    name: str
+    limit: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Identical workers. A worker has tp * pp * dp accelerators; `max_batch` is per worker (all its ranks)."""
+
+    accelerator: str
+    replicas: int
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    dp: int = 1
+    max_batch: int = 0  # 0: not given
+    token_budget: int = 0  # 0: the engine's default
+
+    @property
+    def worker_accelerators(self) -> int:
+        return self.tp * self.pp * self.dp
+
+    @property
+    def accelerators(self) -> int:
+        return self.replicas * self.worker_accelerators
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Two pools when disaggregated, one (in `decode`) when colocated."""
+
+    mode: Mode
+    decode: Pool
+    prefill: Pool | None = None
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        return (self.decode,) if self.prefill is None else (self.prefill, self.decode)
+
+    @property
+    def accelerators(self) -> int:
+        return sum(pool.accelerators for pool in self.pools)
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenario:
+    """One question, complete: everything a computing room needs and nothing it must look up."""
+
+    name: str
+    model: ModelShape
+    weights: str
+    kv_dtype: str
+    engine: EngineProfile
+    prefill_accelerators: tuple[Accelerator, ...]
+    decode_accelerators: tuple[Accelerator, ...]
+    network_bytes_per_s: float | None
+    workload: Workload
+    targets: tuple[Target, ...]
+    budgets: tuple[Budget, ...]
+    deployment: Deployment | None
+    inputs: tuple[InputFile, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    def accelerator(self, accelerator_id: str) -> Accelerator:
+        for accelerator in (*self.prefill_accelerators, *self.decode_accelerators):
+            if accelerator.id == accelerator_id:
+                return accelerator
+        raise KeyError(accelerator_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    level: Literal["info", "caution", "warning"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One thing that could stop the plan: its value, its limit, and what would move it."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str
+    slack_fraction: float  # (limit - value) / limit
+    binding: bool
+    what_would_relax_it: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """One pool under load."""
+
+    utilization: float
+    mean_batch: float
+    kv_capacity_tokens: float  # per worker
+    kv_mean_tokens: float
+    kv_p99_tokens: float
+    memory_bytes: Mapping[str, float]  # per accelerator: weights, kv, activations, reserve
+    trust: str  # ok | caution | no closed form
+    trust_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferState:
+    """KV moving from prefill to decode."""
+
+    bytes_per_request: float
+    bytes_per_s: float  # achieved rate of one transfer
+    mean_s: float  # exposed, after the layer-wise overlap
+    utilization: float  # of the busier side's NICs
+    staging_tokens: float  # decode-side KV held for requests still on their way, per decode worker
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One deployment under one workload. Statistics are maps keyed by STATISTICS; None means not bounded."""
+
+    ttft_s: Mapping[str, float]
+    itl_s: Mapping[str, float]
+    tpot_s: Mapping[str, float]
+    e2e_s: Mapping[str, float]
+    intervals: Mapping[str, Mapping[str, tuple[float, float | None]]]  # "ttft_s" -> statistic -> (low, high)
+    coverage: float
+    requests_per_s_max: float
+    output_tokens_per_s: float
+    ttft_parts_s: Mapping[str, float]  # wait, prefill, transfer, admission, first step, fixed; sum to the mean
+    step_parts_s: Mapping[str, float]  # one decode step at the mean batch, by named part
+    prefill: PoolState | None
+    decode: PoolState
+    transfer: TransferState | None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    basis: str  # price basis, empty when a price is missing
+    usd_per_hour: float | None
+    usd_per_mtok: Mapping[str, float]  # input, output
+    watts: float | None
+    joules_per_output_token: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The best of another mode or accelerator, and why it lost."""
+
+    deployment: Deployment
+    usd_per_hour: float | None
+    prediction: Prediction
+    feasible: bool
+    why_it_lost: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The answer to a scenario."""
+
+    scenario: Scenario
+    verdict: Literal["feasible", "infeasible"]
+    deployment: Deployment
+    prediction: Prediction
+    money: Money
+    limits: tuple[Limit, ...]
+    alternatives: tuple[Alternative, ...]
+    missed: tuple[Limit, ...] = ()  # limits the nearest plan breaks, when infeasible
+    candidates: int = 0
+    notes: tuple[Note, ...] = ()

@@ -1,0 +1,1 @@
+"""A finished result to text: table, json."""

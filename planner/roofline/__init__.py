@@ -1,0 +1,1 @@
+"""One engine step on one worker."""

@@ -1,0 +1,1 @@
+"""One deployment under load, to a prediction."""

@@ -1,0 +1,1 @@
+"""What a model is: parameters, KV bytes, shares per rank."""

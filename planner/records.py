@@ -435,6 +435,7 @@ class Prediction:
     prefill: PoolState | None
     decode: PoolState
     transfer: TransferState | None
+    prefill_time_fraction: float = 0.0  # colocated: share of busy time that prefill adds to the steps
     notes: tuple[Note, ...] = ()
 
 
@@ -464,9 +465,9 @@ class Plan:
 
     scenario: Scenario
     verdict: Literal["feasible", "infeasible"]
-    deployment: Deployment
-    prediction: Prediction
-    money: Money
+    deployment: Deployment | None  # None when no candidate can even hold the model; limits say why
+    prediction: Prediction | None
+    money: Money | None
     limits: tuple[Limit, ...]
     alternatives: tuple[Alternative, ...]
     missed: tuple[Limit, ...] = ()  # limits the nearest plan breaks, when infeasible

@@ -1,0 +1,7 @@
+"""`python -m planner`."""
+
+import sys
+
+from planner.cli.main import main
+
+sys.exit(main())

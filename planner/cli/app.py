@@ -1,0 +1,90 @@
+"""The command line: commands, groups and their help pages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from planner import __version__
+from planner.cli import catalog, size
+from planner.cli.options import examples
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+app = typer.Typer(
+    name="planner",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings=SETTINGS,
+    epilog=examples(
+        "planner size scenario.yaml",
+        "planner size scenario.yaml --format json --out result.json",
+        "planner hardware show h200-sxm",
+    ),
+)
+hardware = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings=SETTINGS,
+    epilog=examples("planner hardware list", "planner hardware show h200-sxm"),
+)
+model = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings=SETTINGS,
+    epilog=examples("planner model list", "planner model show meta-llama/Llama-3.1-70B"),
+)
+app.add_typer(hardware, name="hardware", help="Accelerators of the catalog.")
+app.add_typer(model, name="model", help="Models of the catalog, and config.json files.")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"planner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _planner(
+    version: Annotated[
+        bool, typer.Option("-V", "--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """What to buy, and how to split it, so that a language model serves its traffic inside its latency targets."""
+
+
+_COMMANDS = (
+    (
+        app,
+        "size",
+        size.size,
+        (
+            "planner size scenario.yaml",
+            "planner size scenario.yaml -v",
+            "planner size scenario.yaml --catalog my-hardware --format json --out result.json",
+        ),
+    ),
+    (
+        app,
+        "evaluate",
+        size.evaluate,
+        ("planner evaluate scenario.yaml", "planner evaluate scenario.yaml --format json"),
+    ),
+    (hardware, "list", catalog.hardware_list, ("planner hardware list", "planner hardware list --format json")),
+    (hardware, "show", catalog.hardware_show, ("planner hardware show h200-sxm",)),
+    (model, "list", catalog.model_list, ("planner model list",)),
+    (
+        model,
+        "show",
+        catalog.model_show,
+        (
+            "planner model show meta-llama/Llama-3.1-70B",
+            "planner model show ./my-model/config.json --kv-dtype fp8 --format json",
+        ),
+    ),
+)
+
+for _group, _name, _function, _examples in _COMMANDS:
+    _group.command(_name, epilog=examples(*_examples), context_settings=SETTINGS)(_function)

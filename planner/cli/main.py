@@ -1,0 +1,90 @@
+"""The program's entry: runs a command and turns whatever happens into an exit code.
+
+Exit codes: 0 yes, 1 nothing fits, 2 your input, 3 our bug, 130 interrupted. Results go to stdout, all else to stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from planner import __version__
+from planner.errors import InputError
+
+OK, INPUT, BUG, INTERRUPTED = 0, 2, 3, 130
+
+
+def main() -> int:
+    """Run the command line and return its exit code."""
+    arguments = sys.argv[1:]
+    try:
+        if arguments in (["--version"], ["-V"]):  # answered before the command line library is loaded
+            sys.stdout.write(f"planner {__version__}\n")
+            code = OK
+        else:
+            code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _close_stdout()
+        return OK
+    except InputError as error:
+        return _say(str(error), INPUT)
+    except KeyboardInterrupt:
+        return _say("interrupted", INTERRUPTED)
+    except OSError as error:
+        _close_stdout()
+        return _say(f"planner: {error}", INPUT)
+    except Exception as error:
+        return _bug(error, arguments)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    import typer
+
+    from planner.cli.app import app
+
+    try:
+        code = app(arguments, prog_name="planner", standalone_mode=False)
+    except typer.TyperException as error:
+        show = getattr(error, "show", None)  # usage faults print the usage line and a hint
+        if show is None:
+            return _say(error.format_message(), INPUT)
+        show()
+        return INPUT
+    except typer.Abort:
+        return INTERRUPTED
+    except SystemExit:  # how typer leaves when the reader of stdout has gone
+        raise BrokenPipeError from None
+    return code or OK
+
+
+def _bug(error: Exception, arguments: list[str]) -> int:
+    if verbosity(arguments) < 2:
+        first = str(error).partition("\n")[0]
+        text = f"planner: internal error: {type(error).__name__}: {first} (again with -vv for the traceback)"
+        return _say(text, BUG)
+    import traceback
+
+    return _say("".join(traceback.format_exception(error)).rstrip("\n"), BUG)
+
+
+def verbosity(arguments: list[str]) -> int:
+    """How many -v were given, read without a parser because the parser may be what failed."""
+    flags = [argument for argument in arguments if re.fullmatch("-v+", argument)]
+    return sum(len(flag) - 1 for flag in flags) + arguments.count("--verbose")
+
+
+def _say(text: str, code: int) -> int:
+    try:
+        encoding = getattr(sys.stderr, "encoding", None) or "ascii"
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    except OSError:  # nobody listens; the exit code still tells
+        return code
+    return code
+
+
+def _close_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,44 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(enum.StrEnum):
+    """How a result is written."""
+
+    table = "table"
+    json = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Write the result to FILE, whole or not at all.")
+]
+CatalogOption = Annotated[
+    list[Path] | None,
+    typer.Option("--catalog", metavar="DIR", help="Folder of your own hardware and models; may be given again."),
+]
+VerboseOption = Annotated[
+    int,
+    typer.Option(
+        "-v",
+        "--verbose",
+        count=True,
+        show_default=False,
+        help="Add inputs and assumptions with sources; -vv: tracebacks too.",
+    ),
+]
+QuietOption = Annotated[
+    int, typer.Option("-q", "--quiet", count=True, show_default=False, help="No notes; -qq: the exit code only.")
+]
+
+
+def examples(*lines: str) -> str:
+    """The end of a help page. The mark in front keeps the lines from being joined."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,89 @@
+"""`planner size` and `planner evaluate`: a scenario in, a result document out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from planner.cli.options import CatalogOption, Format, FormatOption, OutOption, QuietOption, VerboseOption
+
+if TYPE_CHECKING:
+    from planner.records import Plan
+
+NOTHING_FITS = 1
+
+ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file, YAML.")]
+
+
+def size(
+    scenario: ScenarioArgument,
+    shape: FormatOption = Format.table,
+    out: OutOption = None,
+    catalog: CatalogOption = None,
+    verbose: VerboseOption = 0,
+    quiet: QuietOption = 0,
+) -> int:
+    """Find what to buy.
+
+    The answer is the cheapest deployment that meets every target and budget of a scenario.
+
+    Exit code 0 when one does, 1 when nothing fits (the nearest miss is printed), 2 when the input is at fault.
+    """
+    plan = answer(scenario, tuple(catalog or ()), "size")
+    show(plan, shape, out, verbose, quiet)
+    return NOTHING_FITS if plan.verdict == "infeasible" else 0
+
+
+def evaluate(
+    scenario: ScenarioArgument,
+    shape: FormatOption = Format.table,
+    out: OutOption = None,
+    catalog: CatalogOption = None,
+    verbose: VerboseOption = 0,
+    quiet: QuietOption = 0,
+) -> int:
+    """Predict what a given deployment does.
+
+    It is the `deployment:` that the scenario holds, under the scenario's traffic.
+
+    Exit code 0 also when targets are missed (the report says so), 2 when the deployment cannot run.
+    """
+    show(answer(scenario, tuple(catalog or ()), "evaluate"), shape, out, verbose, quiet)
+    return 0
+
+
+def answer(path: Path, catalog: tuple[Path, ...], question: Literal["size", "evaluate"]) -> Plan:
+    """Read a scenario and compute its plan; a value that computing refuses is named with its line.
+
+    Raises
+    ------
+    InputError
+        Everything that is wrong with the files.
+    """
+    from planner.errors import FieldError, InputError
+    from planner.files.scenario import field_fault, load_scenario
+    from planner.files.yamlfile import load
+
+    try:
+        scenario = load_scenario(path, catalog)
+        from planner import sizing  # only now: faults of the files are told without loading the formulas
+
+        plan: Plan = sizing.size(scenario) if question == "size" else sizing.evaluate(scenario)
+    except FieldError as error:
+        raise InputError([field_fault(load(path), error)]) from error
+    return plan
+
+
+def show(plan: Plan, shape: Format, out: Path | None, verbose: int, quiet: int) -> None:
+    """Write the result document of a plan; with `--out`, one line for people on stderr as well."""
+    from planner.cli.streams import render_result, tell, write_result
+    from planner.render.table import verdict_line
+    from planner.review.document import document
+
+    result = document(plan)
+    if out is not None or quiet < 2:
+        write_result(render_result(result, shape.value, verbose=verbose, quiet=quiet), out)
+    if out is not None and quiet < 2:
+        tell(f"{verdict_line(result)}  ({out})")

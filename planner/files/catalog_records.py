@@ -1,0 +1,365 @@
+"""Catalog documents to the frozen records of `planner.records`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from planner import units
+from planner.errors import Fault
+from planner.files.catalog_fields import Fields, finish
+from planner.files.nearest import did_you_mean
+from planner.files.yamlfile import Document
+from planner.records import (
+    Accelerator,
+    EngineConstants,
+    EngineProfile,
+    IntervalFactors,
+    MemoryRule,
+    OperatorFit,
+    Provenance,
+)
+
+DEFAULT_SIBLING = "h100-sxm"
+ASSUMED = Provenance("not given; assumed", "", "estimate")
+_DEFAULT_NODE = 8
+_DEFAULT_UNITS = 132
+
+# YAML key, record field, kind of quantity.
+_PEAKS = tuple(
+    (f"{dtype}_{density}", f"{dtype}_{density}_flops_per_s", "flops_per_s")
+    for dtype, density in (
+        ("fp8", "dense"), ("fp4", "dense"), ("int8", "dense"), ("bf16", "sparse"), ("fp8", "sparse"), ("fp4", "sparse"),
+    )
+)  # fmt: skip
+_OPTIONAL = (
+    *_PEAKS,
+    ("scaleup_rate", "scaleup_bytes_per_s", "bytes_per_s"),
+    ("host_rate", "host_bytes_per_s", "bytes_per_s"),
+    ("nic_rate", "nic_bytes_per_s", "bytes_per_s"),
+    ("tdp", "tdp_watts", "watts"),
+    ("all_in_power", "all_in_watts", "watts"),
+    ("purchase", "purchase_usd", "usd"),
+)
+
+# The dense peak that the compute fraction of a dtype is of; weight-only formats compute in bf16.
+_PEAK_OF_DTYPE = {
+    "fp8": "fp8_dense_flops_per_s", "fp8_block": "fp8_dense_flops_per_s", "mxfp4_fp8": "fp8_dense_flops_per_s",
+    "nvfp4": "fp4_dense_flops_per_s",
+}  # fmt: skip
+_DTYPES = ("bf16", "fp8", "fp8_block", "nvfp4", "int8", "int4", "mxfp4", "mxfp4_fp8")
+_ENGINES = ("vllm", "sglang", "tensorrt-llm", "any")
+_TRUSTS = ("high", "medium", "low")
+
+# Column of an efficiency table -> field of OperatorFit, and the largest value physics allows for fractions.
+_COLUMNS = {
+    "dtype": "dtype", "engine": "engine", "kv_dtype": "kv_dtype", "head_dim": "head_dim", "ranks": "ranks",
+    "window": "window", "start_up": "start_up_s", "compute_fraction": "compute_fraction",
+    "memory_fraction": "memory_fraction", "exponent": "exponent", "sequence": "sequence_s",
+    "softmax_tokens": "softmax_tokens", "gather_factor": "gather_factor", "latency": "latency_s",
+    "link_fraction": "link_fraction", "trust": "trust",
+}  # fmt: skip
+_TIMES = ("start_up", "sequence", "latency")
+_COUNTS = ("head_dim", "ranks")
+_MOST = {"compute_fraction": 1.0, "memory_fraction": 1.0, "link_fraction": 1.1}  # a switch that reduces passes 1
+_CHOICES = {"dtype": _DTYPES, "engine": _ENGINES, "kv_dtype": ("", *_DTYPES), "trust": _TRUSTS}
+
+
+def read_accelerator(document: Document, stem: str) -> tuple[Accelerator, str]:
+    """The accelerator of `document` without fits, and the id whose fits it asks to borrow ("" when it names none).
+
+    Raises
+    ------
+    InputError
+        With every fault of the file: missing or unknown keys, wrong units, values of zero.
+    """
+    faults: list[Fault] = []
+    fields = Fields(document, faults)
+    fields.text("kind", choices=("accelerator",))
+    name = fields.require_id(stem)
+    memory = fields.quantity("memory", "bytes", "memory_bytes", "141 GB")
+    memory_rate = fields.quantity("memory_rate", "bytes_per_s", "memory_bytes_per_s", "4.8 TB/s")
+    bf16 = fields.quantity("bf16_dense", "flops_per_s", "bf16_dense_flops_per_s", "989.4 TFLOP/s")
+    optional: dict[str, Any] = {field: fields.quantity(key, kind, field) for key, field, kind in _OPTIONAL}
+    domain = fields.count("scaleup_domain", "scaleup_domain")
+    node = fields.count("node_accelerators", "node_accelerators")
+    compute_units = fields.count("compute_units", "compute_units")
+    sibling = fields.text("efficiency_like")
+    if sibling:
+        fields.provenance["efficiency_like"] = fields.origin("efficiency_like")
+    fields.text("memory_type")
+    prices = _prices(fields)
+    reading: dict[str, Any] = {
+        "vendor": fields.text("vendor"),
+        "status": fields.text("status", "shipping", ("shipping", "announced")),
+        "scaleup_name": fields.text("scaleup_name"),
+        "notes": fields.text("notes"),
+    }
+    _check_densities(fields, {"bf16_dense_flops_per_s": bf16, **optional})
+    fields.refuse_unknown()
+    finish(faults)
+    assumed_domain = _DEFAULT_NODE if optional["scaleup_bytes_per_s"] else 1
+    accelerator = Accelerator(
+        id=name,
+        memory_bytes=memory or 0.0,
+        memory_bytes_per_s=memory_rate or 0.0,
+        bf16_dense_flops_per_s=bf16 or 0.0,
+        scaleup_domain=domain or assumed_domain,
+        node_accelerators=node or _DEFAULT_NODE,
+        compute_units=compute_units or _DEFAULT_UNITS,
+        usd_per_hour=prices,
+        fits=(),
+        efficiency_like="",
+        provenance=_with_assumed(fields.provenance),
+        sha256=document.sha256,
+        **optional,
+        **reading,
+    )
+    return accelerator, sibling
+
+
+def _prices(fields: Fields) -> dict[str, float]:
+    inner = fields.inner("prices")
+    if inner is None:
+        return {}
+    prices = {}
+    for basis in inner.values:
+        price = inner.quantity(basis, "usd_per_hour", f"usd_per_hour.{basis}")
+        if price is not None:
+            prices[basis] = price
+    fields.provenance |= inner.provenance
+    return prices
+
+
+def _check_densities(fields: Fields, peaks: Mapping[str, float | None]) -> None:
+    for dtype in ("bf16", "fp8", "fp4"):
+        dense, sparse = peaks[f"{dtype}_dense_flops_per_s"], peaks[f"{dtype}_sparse_flops_per_s"]
+        if dense and sparse and dense > sparse:
+            fields.fault((f"{dtype}_dense",), f"is larger than {dtype}_sparse; a dense peak is at most the sparse one")
+
+
+def _with_assumed(provenance: dict[str, Provenance]) -> dict[str, Provenance]:
+    """Provenance also of the counts that a short file leaves out."""
+    return {**dict.fromkeys(("scaleup_domain", "node_accelerators", "compute_units"), ASSUMED), **provenance}
+
+
+def read_fits(document: Document, stem: str) -> tuple[OperatorFit, ...]:
+    """The operator fits of an efficiency file: per operator one table with named columns.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file: unknown columns, rows of another length, values past physics.
+    """
+    faults: list[Fault] = []
+    fields = Fields(document, faults)
+    fields.text("kind", choices=("efficiency",))
+    fields.require_id(stem)
+    tables = fields.inner("fits", required=True)
+    fits: list[OperatorFit] = []
+    if tables is not None:
+        for operator in tables.values:
+            table = tables.inner(operator)
+            if table is not None:
+                fits += _table(operator, table)
+    fields.refuse_unknown()
+    finish(faults)
+    return tuple(fits)
+
+
+def _table(operator: str, table: Fields) -> list[OperatorFit]:
+    before = len(table.faults)
+    columns = _list(table, "columns")
+    rows = _list(table, "rows")
+    sources = table.inner("sources")
+    named = {engine: str(source) for engine, source in sources.values.items()} if sources else {}
+    table.refuse_unknown()
+    for index, column in enumerate(columns):
+        if column not in _COLUMNS:
+            table.fault(("columns", index), f"{units.shown(column)}: {did_you_mean(str(column), _COLUMNS, 'columns')}")
+    for needed in ("dtype", "engine"):
+        if needed not in columns:
+            table.fault(("columns",), f'has no column "{needed}"')
+    if len(table.faults) > before:
+        return []
+    read = [_row(operator, table, columns, index, row) for index, row in enumerate(rows)]
+    return [] if len(table.faults) > before else [_sourced(fit, read, named) for fit in read]
+
+
+def _list(table: Fields, key: str) -> list[Any]:
+    table.known[key] = None
+    value = table.values.get(key)
+    if isinstance(value, list) and value:
+        return value
+    table.fault((key,), "is missing or not a list")
+    return []
+
+
+def _row(operator: str, table: Fields, columns: list[str], index: int, row: Any) -> dict[str, Any]:
+    if not isinstance(row, list) or len(row) != len(columns):
+        table.fault(("rows", index), f"has not one value for each of the {len(columns)} columns")
+        return {}
+    values: dict[str, Any] = {"operator": operator}
+    for position, (column, cell) in enumerate(zip(columns, row, strict=True)):
+        try:
+            values[_COLUMNS[column]] = _cell(column, cell)
+        except ValueError as error:
+            table.fault(("rows", index, position), f"{column}: {error}")
+    return values
+
+
+def _cell(column: str, cell: Any) -> Any:
+    if column in _CHOICES:
+        if cell not in _CHOICES[column]:
+            raise ValueError(f"{units.shown(cell)} is not possible; want one of {', '.join(_CHOICES[column])}")
+        return cell
+    if column == "window":
+        if not isinstance(cell, bool):
+            raise ValueError(f"{units.shown(cell)} is neither true nor false")
+        return cell
+    if column in _COUNTS:
+        return int(units.parse(cell, "count"))
+    number = units.parse(cell, "seconds" if column in _TIMES else "ratio")
+    if number > _MOST.get(column, number):
+        raise ValueError(f"{units.shown(cell)} is more than {_MOST[column]:g}")
+    return number
+
+
+def _sourced(values: dict[str, Any], table: list[dict[str, Any]], sources: Mapping[str, str]) -> OperatorFit:
+    """A fit with its source; `any` names the engines whose median it is."""
+    engine = values.get("engine", "any")
+    source = sources.get(engine, "")
+    if engine == "any":
+        keys = ("dtype", "kv_dtype", "head_dim", "ranks", "window")
+        engines = [
+            other["engine"]
+            for other in table
+            if other.get("engine") != "any" and all(other.get(key) == values.get(key) for key in keys)
+        ]
+        source = f"median over {', '.join(engines)}" if engines else source
+    return OperatorFit(**values, source=source)
+
+
+def with_fits(
+    accelerator: Accelerator, own: tuple[OperatorFit, ...], borrowed: tuple[OperatorFit, ...], sibling: str
+) -> Accelerator:
+    """`accelerator` with its own fits and, for operators that have none, those of `sibling`.
+
+    Rows of a dtype that the accelerator has no peak for are left out. `efficiency_like` is set, and its provenance
+    kept, only when no fit is its own.
+    """
+    operators = {fit.operator for fit in own}
+    loans = tuple(_on_loan(fit, sibling, bool(own)) for fit in borrowed if fit.operator not in operators)
+    fits = tuple(fit for fit in (*own, *loans) if _has_peak(accelerator, fit))
+    provenance = dict(accelerator.provenance)
+    if own:
+        provenance.pop("efficiency_like", None)
+    else:
+        provenance.setdefault("efficiency_like", ASSUMED)
+    return replace(
+        accelerator,
+        fits=fits,
+        efficiency_like="" if own else sibling,
+        provenance=provenance,
+    )
+
+
+def _has_peak(accelerator: Accelerator, fit: OperatorFit) -> bool:
+    return getattr(accelerator, _PEAK_OF_DTYPE.get(fit.dtype, "bf16_dense_flops_per_s")) is not None
+
+
+def _on_loan(fit: OperatorFit, sibling: str, beside_own: bool) -> OperatorFit:
+    """A sibling's row; beside own fits it is of low trust, alone its trust still ranks it among its like."""
+    trust = "low" if beside_own else fit.trust
+    return replace(fit, trust=trust, source=f"borrowed from {sibling}: {fit.source}")
+
+
+_CONSTANT_TIMES = ("kernel_gap", "host_step", "host_sequence", "prefill_kernel", "ttft_fixed", "ttft_sequence")
+_CONSTANT_FACTORS = (
+    "gemm_memory_factor", "compute_factor", "start_up_factor", "collective_factor", "experts_factor",
+    "decode_attention_factor", "prefill_factor", "ttft_steps", "own_prefill_factor",
+)  # fmt: skip
+_BASES = ("total", "free-before-load", "free-after-load")
+_SCHEDULING = ("mixed", "prefill-first", "whole-prompt")
+
+
+def read_engine(document: Document, stem: str) -> EngineProfile:
+    """The engine profile of `document`.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file.
+    """
+    faults: list[Fault] = []
+    fields = Fields(document, faults)
+    fields.text("kind", choices=("engine",))
+    reading: dict[str, Any] = {
+        "id": fields.require_id(stem),
+        "version": fields.text("version", example="0.33.0"),
+        "scheduling": fields.text("scheduling", "mixed", _SCHEDULING, "mixed"),
+        "memory": _memory_rule(fields),
+        "reserved_output_fraction": fields.ratio("reserved_output_fraction", "0.5", 1.0),
+        "token_budget": fields.count("token_budget", example="8192"),
+        "max_batch": fields.count("max_batch", example="1024"),
+        "colocated": _constants(fields, "colocated"),
+        "disaggregated": _constants(fields, "disaggregated"),
+        "interval_coverage": fields.ratio("interval_coverage", "0.8", 1.0),
+        "intervals": _intervals(fields),
+        "measured_cells": _cells(fields),
+        "provenance": fields.origin("provenance"),
+    }
+    fields.known["provenance"] = None
+    fields.refuse_unknown()
+    finish(faults)
+    return EngineProfile(**reading, sha256=document.sha256)
+
+
+def _memory_rule(fields: Fields) -> MemoryRule | None:
+    inner = fields.inner("memory", required=True)
+    if inner is None:
+        return None
+    reading: dict[str, Any] = {
+        "basis": inner.text("basis", "total", _BASES, "total"),
+        "fraction": inner.ratio("fraction", "0.9", 1.0),
+        "context_bytes": inner.quantity("context", "bytes", example="1 GB"),
+        "collective_bytes": inner.quantity("collective", "bytes", example="2.1 GiB"),
+        "block_tokens": inner.count("block_tokens", example="16"),
+    }
+    inner.refuse_unknown()
+    return MemoryRule(**reading)
+
+
+def _constants(fields: Fields, key: str) -> EngineConstants | None:
+    inner = fields.inner(key, required=True)
+    if inner is None:
+        return None
+    reading = {f"{name}_s": inner.time(name, "1.8 us") for name in _CONSTANT_TIMES}
+    reading |= {name: inner.ratio(name, "1.0") for name in _CONSTANT_FACTORS}
+    inner.refuse_unknown()
+    return EngineConstants(**reading)
+
+
+def _intervals(fields: Fields) -> dict[str, IntervalFactors]:
+    inner = fields.inner("intervals", required=True)
+    intervals: dict[str, IntervalFactors] = {}
+    for name, values in (inner.values if inner else {}).items():
+        numbers = values if isinstance(values, list) else []
+        good = len(numbers) == 4 and all(isinstance(x, int | float) and x > 0 for x in numbers)
+        if not good or numbers[0] > numbers[1] or numbers[2] > numbers[3]:
+            fields.fault(("intervals", name), "want [step low, step high, TTFT low, TTFT high], low before high")
+            continue
+        intervals[name] = IntervalFactors(*(float(x) for x in numbers))
+    return intervals
+
+
+def _cells(fields: Fields) -> frozenset[tuple[str, str]]:
+    inner = fields.inner("measured_cells")
+    cells = set()
+    for model, accelerators in (inner.values if inner else {}).items():
+        if not isinstance(accelerators, list):
+            fields.fault(("measured_cells", model), "want a list of accelerator ids")
+            continue
+        cells |= {(model, str(accelerator)) for accelerator in accelerators}
+    return frozenset(cells)

@@ -1,0 +1,308 @@
+"""A scenario file to a `Scenario`: every name looked up, every fault of the file reported at once with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from planner.errors import Fault, FieldError, InputError
+from planner.files import yamlfile
+from planner.files.catalog import Catalog
+from planner.files.deployment import DeploymentReader
+from planner.files.models import load_model
+from planner.files.nearest import did_you_mean
+from planner.files.schema import TargetKeys, validate
+from planner.files.workload import WorkloadReader, beyond_context_fraction
+from planner.files.yamlfile import Document, FieldPath
+from planner.records import (
+    METRICS,
+    PROBABILITY,
+    STATISTICS,
+    Accelerator,
+    Budget,
+    Deployment,
+    EngineProfile,
+    InputFile,
+    ModelShape,
+    Note,
+    Scenario,
+    Target,
+    Workload,
+)
+from planner.units import format_fraction, format_seconds, shown
+
+_BUDGET_UNITS = {
+    "accelerators": "accelerators",
+    "usd_per_hour": "USD/h",
+    "usd_per_mtok_output": "USD/Mtok",
+    "usd_per_mtok_input": "USD/Mtok",
+}
+_NOTED_FRACTION = 1e-3  # of requests past the model's context, from which a note says so
+
+
+def load_scenario(path: Path, catalog_dirs: Sequence[Path] = ()) -> Scenario:
+    """Read a scenario file and everything it names.
+
+    Parameters
+    ----------
+    path : Path
+        The YAML file. Paths in it are relative to its folder; a `hardware` folder beside it is searched as well.
+    catalog_dirs : sequence of Path
+        Folders of accelerators, engines and models that win over the shipped ones.
+
+    Raises
+    ------
+    InputError
+        With every fault of the file, its trace and its model, each with file, line and column.
+    """
+    document = yamlfile.load(path)
+    beside = path.parent / "hardware"
+    dirs = [*catalog_dirs, beside] if beside.is_dir() else list(catalog_dirs)
+    return _Reader(document, path, dirs).scenario()
+
+
+def field_fault(document: Document, error: FieldError) -> Fault:
+    """The place in the file of a value that a computing room refused, such as ``deployment.decode.tp``."""
+    parts: list[str | int] = [int(part) if part.isdigit() else part for part in re.findall(r"[^.\[\]]+", error.field)]
+    parts = [part.replace("p99_9", "p99.9") if isinstance(part, str) else part for part in parts]
+    deployment = document.value.get("deployment") if isinstance(document.value, dict) else None
+    if parts[:2] == ["deployment", "decode"] and isinstance(deployment, dict) and "colocated" in deployment:
+        parts[1] = "colocated"  # the one pool of a colocated deployment
+    return document.fault(tuple(parts), error.message)
+
+
+class _Reader:
+    """One file on its way to a record. Sections are read independently, so that one fault hides no other."""
+
+    def __init__(self, document: Document, path: Path, dirs: Sequence[Path]) -> None:
+        self.document = document
+        self.path = path
+        self.keys, self.broken, self.faults = validate(document)
+        self.notes: list[Note] = []
+        self.inputs = [InputFile(str(path), document.sha256)]
+        self.catalog = Catalog(dirs)
+        self.dirs = dirs
+        self.prefill: tuple[Accelerator, ...] = ()
+        self.decode: tuple[Accelerator, ...] = ()
+
+    def scenario(self) -> Scenario:
+        model, engine = self._model(), self._engine()
+        self.prefill, self.decode = self._candidates()
+        workload = self._workload()
+        targets = self._targets()
+        deployment = self._deployment()
+        if model and workload:
+            self._check_context(model, workload)
+        if workload:
+            self._check_gaps(workload, targets)
+        if self.faults or model is None or engine is None or workload is None:
+            raise InputError(sorted(self.faults, key=self._place))
+        return Scenario(
+            name=self.path.stem,
+            model=model,
+            weights=self.keys.weights or model.checkpoint_format,
+            kv_dtype=self.keys.kv_cache,
+            engine=engine,
+            prefill_accelerators=self.prefill,
+            decode_accelerators=self.decode,
+            network_bytes_per_s=self.keys.hardware.network if self.keys.hardware else None,
+            workload=workload,
+            targets=targets,
+            budgets=self._budgets(),
+            deployment=deployment,
+            inputs=tuple(self.inputs),
+            notes=tuple(self.notes),
+        )
+
+    def _fault(self, path: FieldPath, message: str) -> None:
+        self.faults.append(self.document.fault(path, message))
+
+    def _place(self, fault: Fault) -> tuple[bool, str, int, int]:
+        """Order of faults: this file first, then the files it names, top to bottom."""
+        return fault.path != str(self.path), fault.path, fault.line, fault.column
+
+    def _needs(self, key: str, example: str) -> None:
+        """A fault for a required key that is neither there nor already reported."""
+        if not {(), (key,)} & self.broken:
+            self._fault((), f"needs the key {key}, e.g. {example}")
+
+    def _broken_in(self, section: str) -> bool:
+        return any(path[:1] == (section,) for path in self.broken)
+
+    # ------------------------------------------------------------------------------------------------------- names
+
+    def _model(self) -> ModelShape | None:
+        if self.keys.model is None:
+            self._needs("model", "model: meta-llama/Llama-3.1-70B")
+            return None
+        try:
+            return load_model(self.keys.model, self.path.parent, self.dirs)
+        except InputError as error:
+            self._adopt(error, ("model",))
+            return None
+
+    def _engine(self) -> EngineProfile | None:
+        if {(), ("engine",)} & self.broken:
+            return None
+        try:
+            return self.catalog.engine(self.keys.engine)
+        except KeyError:
+            known = did_you_mean(self.keys.engine, self.catalog.engine_ids())
+            self._fault(("engine",), f'"{self.keys.engine}" is not a known engine; {known}')
+        except InputError as error:
+            self._adopt(error, ("engine",))
+        return None
+
+    def _accelerator(self, name: str, path: FieldPath) -> Accelerator | None:
+        try:
+            return self.catalog.accelerator(name)
+        except KeyError:
+            known = did_you_mean(name, self.catalog.accelerator_ids())
+            self._fault(path, f'"{name}" is not a known accelerator; {known}')
+        except InputError as error:
+            self._adopt(error, path)
+        return None
+
+    def _adopt(self, error: InputError, path: FieldPath) -> None:
+        """Faults of another file keep their place; those without a line get the place that names the file."""
+        for fault in error.faults:
+            if fault.line:
+                self.faults.append(fault)
+            else:
+                self._fault(path, f"{fault.path}: {fault.message}" if fault.path else fault.message)
+
+    # ---------------------------------------------------------------------------------------------------- hardware
+
+    def _candidates(self) -> tuple[tuple[Accelerator, ...], tuple[Accelerator, ...]]:
+        """Accelerators to consider for prefill and for decode."""
+        keys = self.keys.hardware
+        if keys is None:
+            if self.keys.deployment is None and ("deployment",) not in self.broken:
+                self._needs("hardware", "hardware: {accelerators: [h100-sxm]}")
+            return (), ()
+        listed = keys.accelerators is not None or (keys.prefill is not None and keys.decode is not None)
+        if not listed and not self._broken_in("hardware"):
+            self._fault(("hardware",), "needs accelerators: with at least one id, e.g. [h100-sxm, h200-sxm]")
+        both = self._listed("accelerators", keys.accelerators)
+        prefill = both if keys.prefill is None else self._listed("prefill", keys.prefill)
+        decode = both if keys.decode is None else self._listed("decode", keys.decode)
+        return prefill, decode
+
+    def _listed(self, key: str, names: list[Any] | None) -> tuple[Accelerator, ...]:
+        if names == []:
+            self._fault(("hardware", key), "is empty; want at least one accelerator, e.g. [h100-sxm]")
+        found: dict[str, Accelerator] = {}
+        for index, name in enumerate(names or ()):
+            place = ("hardware", key, index)
+            if not isinstance(name, str):
+                self._fault(place, f"{shown(name)} is not a name; want the id of an accelerator")
+                continue
+            accelerator = self._accelerator(name, place)
+            if accelerator and accelerator.id in found:
+                self._fault(place, f'"{name}" is listed twice')
+            elif accelerator:
+                found[accelerator.id] = accelerator
+        return tuple(found.values())
+
+    # ----------------------------------------------------------------------------------------- workload and targets
+
+    def _workload(self) -> Workload | None:
+        if self.keys.workload is None:
+            self._needs("workload", "workload: {requests: 12 /s, input_tokens: 4000, output_tokens: 500}")
+            return None
+        reader = WorkloadReader(self.document, self.keys.workload, self.path.parent, self.broken)
+        workload = reader.read()
+        self.faults += reader.faults
+        self.notes += reader.notes
+        self.inputs += reader.inputs
+        return workload
+
+    def _check_context(self, model: ModelShape, workload: Workload) -> None:
+        if not model.max_context_tokens:
+            return
+        beyond = beyond_context_fraction(workload.lengths, model.max_context_tokens)
+        text = f"exceed the {model.max_context_tokens:,} tokens of context of {model.id}"
+        if beyond > 0.5:
+            self._fault(("workload",), f"{format_fraction(beyond)} of the requests {text}")
+        elif beyond >= _NOTED_FRACTION:
+            self.notes.append(
+                Note("caution", f"{format_fraction(beyond)} of the requests {text}; sized as if it held them")
+            )
+
+    def _check_gaps(self, workload: Workload, targets: Sequence[Target]) -> None:
+        if workload.lengths.output_tokens.max() <= 1:
+            for metric in sorted({target.metric for target in targets} & {"itl", "tpot"}):
+                self._fault(("targets", metric), "every request has one output token, so there is no gap to limit")
+
+    def _targets(self) -> tuple[Target, ...]:
+        keys = self.keys.targets
+        if keys is None:
+            self._needs("targets", "targets: {ttft: {p99: 800 ms}, itl: {p99: 30 ms}}")
+            return ()
+        targets = _limits(keys)
+        if not targets and not self._broken_in("targets"):
+            self._fault(
+                ("targets",), "holds no limit; want at least one of ttft, itl, tpot, e2e, e.g. ttft: {p99: 800 ms}"
+            )
+        self.notes += _redundant(targets)
+        return targets
+
+    def _budgets(self) -> tuple[Budget, ...]:
+        limits = self.keys.budgets.model_dump(exclude_none=True) if self.keys.budgets else {}
+        return tuple(Budget(name, float(limit), _BUDGET_UNITS[name]) for name, limit in limits.items())
+
+    # -------------------------------------------------------------------------------------------------- deployment
+
+    def _deployment(self) -> Deployment | None:
+        """The given deployment. Without `hardware:` its accelerators are the only candidates."""
+        if self.keys.deployment is None:
+            return None
+        reader = DeploymentReader(
+            self.document, self.keys.deployment, self._accelerator, self.prefill, self.decode, self.broken
+        )
+        deployment = reader.read()
+        self.faults += reader.faults
+        if deployment and self.keys.hardware is None:
+            last = reader.accelerators["decode" if deployment.prefill else "colocated"]
+            self.decode = (last,)
+            self.prefill = (reader.accelerators.get("prefill", last),)
+        return deployment
+
+
+def _limits(keys: TargetKeys) -> tuple[Target, ...]:
+    """Every limit given, metric by metric, mean first and then by rising percentile."""
+    return tuple(
+        Target(metric, statistic, limit_s)
+        for metric in METRICS
+        if (limits := getattr(keys, metric)) is not None
+        for statistic in STATISTICS
+        if (limit_s := getattr(limits, statistic)) is not None
+    )
+
+
+def _redundant(targets: Sequence[Target]) -> list[Note]:
+    """A lower percentile allowed more than a higher one can never bind."""
+    notes = []
+    for target in targets:
+        tighter = [
+            other
+            for other in targets
+            if other.metric == target.metric
+            and {other.statistic, target.statistic} <= PROBABILITY.keys()
+            and PROBABILITY[other.statistic] > PROBABILITY[target.statistic]
+            and other.limit_s < target.limit_s
+        ]
+        if tighter:
+            first, metric = tighter[0], target.metric
+            text = (
+                f"targets.{metric}.{_written(target)} <= {format_seconds(target.limit_s)} is redundant: "
+                f"{_written(first)} <= {format_seconds(first.limit_s)} is stricter"
+            )
+            notes.append(Note("warning", text))
+    return notes
+
+
+def _written(target: Target) -> str:
+    return target.statistic.replace("_", ".")

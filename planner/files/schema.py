@@ -1,0 +1,383 @@
+"""The scenario file as pydantic models, and its JSON Schema for editors.
+
+Models hold values in base units. Every field is a leaf with its own sentence for the user, a mapping, or a list, never
+a union of mappings, so the location of a pydantic error is a place in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from planner import units
+from planner.errors import Fault
+from planner.files import lengths
+from planner.files.nearest import did_you_mean
+from planner.files.yamlfile import Document, FieldPath
+from planner.records import Mode
+from planner.units import shown
+
+WEIGHTS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
+KV_DTYPES = ("bf16", "fp8")
+MODES = get_args(Mode)
+_ALIASES = {"bfloat16": "bf16", "colocated": "colocated-chunked"}
+_MOST_COUNT = 1_000_000_000
+
+# Keys of the format that this version does not act on. They are refused, because ignoring them would answer another
+# question than the one asked.
+REFUSED: Mapping[FieldPath, str] = {
+    ("kv_tiers",): "KV tiers below the accelerator's memory are not sized yet; remove this key",
+    ("availability",): "spare workers are not sized yet; remove this key and add them to the plan by hand",
+    ("checks",): "check expressions are not read yet; write targets: and budgets: instead",
+    ("workload", "concurrency"): "closed-loop load is not sized yet; give requests: with a rate, e.g. 12 /s",
+}
+
+# ------------------------------------------------------------------------------------------------------------ leaves
+
+
+def _quantity(value: object, kind: str) -> float:
+    number = units.parse(value, kind)
+    if number == 0:
+        raise ValueError(f"{shown(value)} is not above zero")
+    return number
+
+
+def _number(value: object, least: float, most: float, what: str) -> float:
+    if isinstance(value, str):
+        raise ValueError(f"{shown(value)} is text; want {what} as a bare number")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{shown(value)} is not {what}")
+    if not least <= value <= most:
+        raise ValueError(f"{shown(value)} is out of range; want {what} from {least:,.0f} to {most:,.0f}")
+    return float(value)
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{shown(value)} is not a whole number; counts carry no unit")
+    if not 1 <= value <= _MOST_COUNT or value != int(value):
+        raise ValueError(f"{shown(value)} is not a whole number from 1 to {_MOST_COUNT:,}")
+    return int(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{shown(value)} is not a name; want text")
+    return value.strip()
+
+
+def _choice(value: object, names: tuple[str, ...]) -> str:
+    name = _ALIASES.get(value, value) if isinstance(value, str) else value
+    if name not in names:
+        raise ValueError(f"{shown(value)} is not known; {did_you_mean(str(value), names)}")
+    return str(name)
+
+
+def _poisson(value: object) -> float:
+    if isinstance(value, bool) or value != 1:
+        raise ValueError(f"{shown(value)}: only Poisson arrivals (scv 1) are sized; give a trace for burstier traffic")
+    return 1.0
+
+
+def _version(value: object) -> int:
+    if value != 1 or isinstance(value, bool):
+        raise ValueError(f"{shown(value)} is not a version of this format; want 1")
+    return 1
+
+
+def _written(example: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "examples": [example]})
+
+
+def _one_of(names: tuple[str, ...]) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": list(names)})
+
+
+_TOKENS = partial(_number, least=1, most=1e8, what="a number of tokens")
+
+Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
+Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", "minLength": 1})]
+Names = Annotated[list[Any], WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1})]
+Tokens = Annotated[float, BeforeValidator(_TOKENS), WithJsonSchema({"type": "number", "minimum": 1})]
+Latency = Annotated[float, BeforeValidator(partial(_quantity, kind="seconds")), _written("800 ms")]
+RequestRate = Annotated[float, BeforeValidator(partial(_quantity, kind="requests_per_s")), _written("12 /s")]
+ByteRate = Annotated[float, BeforeValidator(partial(_quantity, kind="bytes_per_s")), _written("400 Gb/s")]
+UsdPerHour = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_hour")), _written("200 USD/h")]
+UsdPerMtok = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_mtok")), _written("1.20 USD/Mtok")]
+_SCV = partial(_number, least=0, most=lengths.MOST_SCV, what="a squared coefficient of variation")
+_FACTOR = partial(_number, least=1, most=1000, what="a factor on the mean rate")
+
+
+# ---------------------------------------------------------------------------------------------------------- mappings
+
+
+class _Keys(BaseModel):
+    """A mapping of the file with known keys only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _KeysOrShort(_Keys):
+    """A mapping that may be written as one bare value of `_short_field`."""
+
+    @classmethod
+    def short_field(cls) -> str:
+        return next(iter(cls.model_fields))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _widen(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | list) or value is None else {cls.short_field(): value}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        return {"anyOf": [{"type": ["number", "string"]}, schema]}
+
+
+class HardwareKeys(_Keys):
+    """Candidate accelerators. `prefill` and `decode` replace `accelerators` for one pool; `network` is B/s each."""
+
+    accelerators: Names | None = None
+    prefill: Names | None = None
+    decode: Names | None = None
+    network: ByteRate | None = None
+
+
+class LengthKeys(_KeysOrShort):
+    """Lengths of prompts or of outputs, in tokens: fixed, or a lognormal."""
+
+    fixed: Tokens | None = None
+    mean: Tokens | None = None
+    p50: Tokens | None = None
+    p99: Tokens | None = None
+    scv: Annotated[float, BeforeValidator(_SCV), WithJsonSchema({"type": "number", "minimum": 0})] | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> LengthKeys:
+        self.law()
+        return self
+
+    def law(self) -> lengths.Marginal:
+        """The marginal law; ValueError where the keys contradict each other."""
+        match (self.fixed, self.mean, self.p50, self.p99, self.scv):
+            case (float(tokens), None, None, None, None) | (None, float(tokens), None, None, None):
+                return lengths.fixed(tokens)
+            case (None, float(mean), None, float(p99), None):
+                return lengths.from_mean_p99(mean, p99)
+            case (None, float(mean), None, None, float(scv)):
+                return lengths.from_mean_scv(mean, scv)
+            case (None, None, float(p50), float(p99), None):
+                return lengths.from_p50_p99(p50, p99)
+        raise ValueError("want a number of tokens, {mean, p99}, {mean, scv}, {p50, p99} or {mean}")
+
+
+class PeakKeys(_Keys):
+    """The busiest stretch the targets must survive: `factor` times the mean rate for `duration` seconds."""
+
+    factor: Annotated[float, BeforeValidator(_FACTOR), WithJsonSchema({"type": "number", "minimum": 1})]
+    duration: Latency
+
+
+class ArrivalKeys(_Keys):
+    """How requests come: `scv` of the gaps between them (1 = Poisson), or with a peak."""
+
+    scv: Annotated[float, BeforeValidator(_poisson), WithJsonSchema({"const": 1})] | None = None
+    peak: PeakKeys | None = None
+
+
+class TraceKeys(_KeysOrShort):
+    """A trace file, its path relative to the scenario; `requests` stretches its time to that mean rate."""
+
+    path: Text
+    requests: RequestRate | None = None
+
+
+class WorkloadKeys(_Keys):
+    """Open-loop traffic: a rate with lengths, or a trace."""
+
+    requests: RequestRate | None = None
+    arrivals: ArrivalKeys | None = None
+    peak: PeakKeys | None = None
+    input_tokens: LengthKeys | None = None
+    output_tokens: LengthKeys | None = None
+    trace: TraceKeys | None = None
+
+
+class StatisticKeys(_Keys):
+    """Limits on statistics of one latency."""
+
+    mean: Latency | None = None
+    p50: Latency | None = None
+    p90: Latency | None = None
+    p95: Latency | None = None
+    p99: Latency | None = None
+    p99_9: Latency | None = Field(None, alias="p99.9")
+
+
+class TargetKeys(_Keys):
+    """Latency limits: time to first token, between tokens, per output token, end to end."""
+
+    ttft: StatisticKeys | None = None
+    itl: StatisticKeys | None = None
+    tpot: StatisticKeys | None = None
+    e2e: StatisticKeys | None = None
+
+
+class BudgetKeys(_Keys):
+    """Hard limits on what is bought."""
+
+    accelerators: Count | None = None
+    usd_per_hour: UsdPerHour | None = None
+    usd_per_mtok_output: UsdPerMtok | None = None
+    usd_per_mtok_input: UsdPerMtok | None = None
+
+
+class PoolKeys(_Keys):
+    """Identical workers of tp * pp * dp accelerators each; `max_batch` is per worker."""
+
+    accelerator: Text | None = None
+    replicas: Count
+    tp: Count = 1
+    pp: Count = 1
+    ep: Count = 1
+    dp: Count = 1
+    max_batch: Count | None = None
+    token_budget: Count | None = None
+
+
+class DeploymentKeys(_Keys):
+    """A given deployment: pools `prefill` and `decode` when disaggregated, `colocated` otherwise."""
+
+    mode: Annotated[Mode, BeforeValidator(partial(_choice, names=MODES)), _one_of((*MODES, "colocated"))]
+    prefill: PoolKeys | None = None
+    decode: PoolKeys | None = None
+    colocated: PoolKeys | None = None
+
+
+class ScenarioKeys(_Keys):
+    """The whole file. Required keys are checked by the reader, so that one broken section hides no other."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["model", "workload", "targets"]})
+
+    version: Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})] = 1
+    model: Text | None = None
+    weights: Annotated[str, BeforeValidator(partial(_choice, names=WEIGHTS)), _one_of(WEIGHTS)] | None = None
+    kv_cache: Annotated[str, BeforeValidator(partial(_choice, names=KV_DTYPES)), _one_of(KV_DTYPES)] = "bf16"
+    engine: Text = "generic"
+    hardware: HardwareKeys | None = None
+    workload: WorkloadKeys | None = None
+    targets: TargetKeys | None = None
+    budgets: BudgetKeys | None = None
+    deployment: DeploymentKeys | None = None
+
+
+def scenario_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 7) of the scenario file, for editors and other checkers."""
+    schema = ScenarioKeys.model_json_schema(by_alias=True)
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "planner scenario"} | {
+        key: value for key, value in schema.items() if key != "title"
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------ faults
+
+
+def validate(document: Document) -> tuple[ScenarioKeys, frozenset[FieldPath], list[Fault]]:
+    """What the file says without its broken parts, the paths of those, and a fault for each.
+
+    What remains is sound, so a reader can go on and report the faults of meaning together with those of form.
+    """
+    value = document.value
+    if not isinstance(value, dict):
+        fault = f"want a mapping with the keys model, hardware, workload, targets; got {shown(value)}"
+        return ScenarioKeys(), frozenset([()]), [document.fault((), fault)]
+    broken: set[FieldPath] = set()
+    faults: list[Fault] | None = None
+    while True:
+        try:
+            return ScenarioKeys.model_validate(value), frozenset(broken), faults or []
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+        if faults is None:  # later rounds only say what the missing parts leave incomplete
+            faults = [_fault(document, problem) for problem in problems]
+        for problem in problems:
+            path = _standing(value, problem["loc"])
+            broken.add(path)
+            value = _without(value, path)
+
+
+def _without(value: Any, path: FieldPath) -> Any:
+    """`value` without what stands at `path`."""
+    if not path or not isinstance(value, dict) or path[0] not in value:
+        return value
+    rest = {key: part for key, part in value.items() if key != path[0]}
+    return rest if len(path) == 1 else {**rest, path[0]: _without(value[path[0]], path[1:])}
+
+
+def _fault(document: Document, problem: Mapping[str, Any]) -> Fault:
+    path: FieldPath = problem["loc"]
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        return _unknown_key(document, path)
+    path = _standing(document.value, path)
+    if kind == "missing":
+        return document.fault(path, f"needs the key {problem['loc'][-1]}")
+    got = shown(problem["input"])
+    if kind == "list_type":
+        example = (
+            "" if problem["input"] is None or isinstance(problem["input"], dict) else f", e.g. [{problem['input']}]"
+        )
+        return document.fault(path, f"want a list{example}; got {got}")
+    if kind in ("model_type", "dict_type"):
+        return document.fault(path, f"want a mapping with the keys {', '.join(_keys_at(path))}; got {got}")
+    return document.fault(path, str(problem["ctx"]["error"]) if "ctx" in problem else str(problem["msg"]))
+
+
+def _unknown_key(document: Document, path: FieldPath) -> Fault:
+    refused = REFUSED.get(path)
+    if refused:
+        return document.fault(path, refused)
+    key = str(path[-1])
+    return document.fault((*path[:-1], key), f"unknown key; {did_you_mean(key, _keys_at(path[:-1]))}")
+
+
+def _standing(value: Any, path: FieldPath) -> FieldPath:
+    """`path` without the last parts that are no keys of the file: a missing key, or a bare value for a mapping."""
+    for depth, part in enumerate(path):
+        if not isinstance(value, dict) or part not in value:
+            return path[:depth]
+        value = value[part]
+    return path
+
+
+def _keys_at(path: FieldPath) -> list[str]:
+    """The keys that the mapping at `path` may have."""
+    model: type[BaseModel] = ScenarioKeys
+    for part in path:
+        for name, field in model.model_fields.items():
+            if part in (name, field.alias):
+                model = _model_of(field.annotation) or model
+                break
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (UnionType, list):
+        return next(filter(None, map(_model_of, get_args(annotation))), None)
+    return None

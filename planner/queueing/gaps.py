@@ -1,0 +1,93 @@
+"""Laws of the gap between two tokens when prefill shares the engine (QUEUEING §4.2 and §4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.queueing.service import Floats
+from planner.queueing.waiting import checked_level
+
+_TOP = 0.9999  # highest level asked of the batch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchSpread:
+    """The decoding batch about its mean: a gamma law; arrays of the points' shape."""
+
+    mean: Floats
+    variance: Floats
+
+    def excess(self, level: Floats) -> Floats:
+        """The `level` quantile of the batch less its mean."""
+        from scipy.special import gammaincinv
+
+        mean = np.maximum(self.mean, 1e-9)
+        spread = np.maximum(self.variance, 1e-12)
+        quantile = gammaincinv(mean**2 / spread, np.clip(level, 0.0, _TOP)) * spread / mean
+        return np.asarray(quantile - mean)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkedGaps:
+    """Decode steps, steps that carry the last chunk of a prompt, and steps filled up to the budget.
+
+    `partial_s` is (points, atoms), ascending, with weights of the same shape; slopes are seconds per request in the
+    batch.
+    """
+
+    decode_share: Floats
+    full_share: Floats
+    decode_s: Floats
+    full_s: Floats
+    decode_slope_s: Floats
+    full_slope_s: Floats
+    partial_s: Floats
+    partial_weights: Floats
+    batch: BatchSpread
+
+    def quantile_s(self, q: float) -> Floats:
+        """q-quantile over tokens."""
+        level = float(checked_level(q))
+        bottom, top = self.decode_share, 1.0 - self.full_share
+        least = np.where(top > bottom, self.partial_s[..., 0], self.full_s)
+        decode = self.decode_s + self.decode_slope_s * self.batch.excess(level / np.maximum(bottom, 1e-12))
+        full = self.full_s + self.full_slope_s * self.batch.excess(np.full(bottom.shape, level))
+        part = np.clip((level - bottom) / np.maximum(top - bottom, 1e-12), 0.0, 1.0)
+        index = np.sum(np.cumsum(self.partial_weights, axis=-1) < part[..., None] - 1e-9, axis=-1)
+        index = np.minimum(index, self.partial_s.shape[-1] - 1)
+        partial = np.take_along_axis(self.partial_s, index[..., None], axis=-1)[..., 0]
+        return np.where(
+            level <= bottom, np.minimum(decode, least), np.where(level > top, np.maximum(full, partial), partial)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StalledGaps:
+    """A decode step, and with probability `stall_share` the prefills that came in meanwhile and all that follow.
+
+    The stall is a delay busy period, here a gamma law with the mean and second moment it has given that there is one.
+    """
+
+    stall_share: Floats
+    decode_s: Floats
+    decode_slope_s: Floats
+    stall_mean_s: Floats
+    stall_second_moment: Floats
+    batch: BatchSpread
+
+    def quantile_s(self, q: float) -> Floats:
+        """q-quantile over tokens."""
+        from scipy.special import gammaincinv
+
+        level = float(checked_level(q))
+        variance = np.maximum(self.stall_second_moment - self.stall_mean_s**2, 1e-12 * self.stall_mean_s**2)
+        within = 1.0 - (1.0 - level) / np.maximum(self.stall_share, 1e-300)
+        stalled = within > 0.0
+        stall = (
+            gammaincinv(self.stall_mean_s**2 / variance, np.where(stalled, within, 0.5)) * variance / self.stall_mean_s
+        )
+        calm = level / np.maximum(1.0 - self.stall_share, 1e-12)
+        excess = self.decode_slope_s * self.batch.excess(calm)
+        return self.decode_s + np.where(stalled, stall, excess)

@@ -1,0 +1,384 @@
+"""The result document as a report that reads from the top down: what to buy, whether it holds, why, what else.
+
+Everything comes from the document, so a saved result prints the same report. Words carry the verdict; color only
+repeats it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from planner.render.inputs import inputs_section
+from planner.render.text import (
+    Cell,
+    Pen,
+    Row,
+    columns,
+    name_text,
+    percent_text,
+    seconds_text,
+    value_text,
+    wrapped,
+)
+from planner.units import format_count
+
+Document = Mapping[str, Any]
+
+METRICS = ("ttft", "itl", "tpot", "e2e")
+SHOWN_STATISTICS = ("mean", "p50", "p90", "p99")
+BUDGET_VALUES = {
+    "accelerators": ("plan", "accelerators"),
+    "usd_per_hour": ("plan", "usd_per_hour"),
+    "usd_per_mtok_input": ("usd_per_mtok", "input"),
+    "usd_per_mtok_output": ("usd_per_mtok", "output"),
+}
+STATUS_TONES = {"ok": "good", "close": "close", "MISSED": "bad", "unknown": "close"}
+TRUST_TONES = {"ok": "good", "caution": "close"}
+
+
+def to_text(
+    document: Document,
+    *,
+    width: int = 100,
+    unicode: bool = True,
+    color: bool = False,
+    notes: bool = True,
+    inputs: bool = False,
+) -> str:
+    """Return the report as text with a final newline.
+
+    Parameters
+    ----------
+    document : mapping
+        A result document (`planner.review.document`), or one read back from a file.
+    width : int
+        Columns that prose wraps at. Tables take what their content needs and are never cut.
+    unicode, color : bool
+        Whether characters outside ASCII and terminal escapes may be written.
+    notes, inputs : bool
+        Whether to print the notes, and the inputs and assumptions with their sources.
+    """
+    pen = Pen(width, unicode, color)
+    sections = [
+        [verdict_line(document, pen), *_load(document, pen)],
+        _plan(document, pen) if document["plan"] else [],
+        _nearest_miss(document, pen),
+        *(_held(document, pen) if document["prediction"] else []),
+        _limits(document, pen) if document["plan"] else [],
+        _alternatives(document, pen),
+        _notes(document, pen) if notes else [],
+        inputs_section(document, pen) if inputs else [],
+        _next(document, pen, inputs),
+    ]
+    lines: list[str] = []
+    for section in sections:
+        if section:
+            lines += [*section, ""]
+    return pen.finish(lines[:-1])
+
+
+def _held(document: Document, pen: Pen) -> list[list[str]]:
+    """The sections that need a prediction."""
+    return [
+        _targets(document, pen),
+        _latency(document, pen),
+        _pools(document, pen),
+        _memory(document, pen),
+        _parts(document, pen, "Mean TTFT, where it goes", "ttft_parts_s"),
+        _parts(document, pen, "One decode step, where it goes", "decode_step_parts_s"),
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------------- the answer
+
+
+def verdict_line(document: Document, pen: Pen | None = None) -> str:
+    """The answer in one line: what to buy and what it costs, or that nothing fits."""
+    pen = pen or Pen(unicode=False)
+    tone = "good" if document["verdict"] == "feasible" else "bad"
+    return f"{pen.paint(document['verdict'].upper(), tone)}  {pen.heading(_answer(document))}"
+
+
+def _answer(document: Document) -> str:
+    plan, tried = document["plan"], document["search"]["candidates"]
+    if plan is None:
+        return "no candidate can hold the model"
+    bought = " + ".join(f"{pool['accelerators']} {pool['accelerator']}" for _, pool in pools(plan)) + _cost(document)
+    if document["verdict"] == "feasible":
+        return bought
+    if tried > 1:
+        return f"none of {tried:,} candidates meets every limit; nearest: {bought}"
+    return f"{bought}, misses {_count_of(len(document['nearest_miss']['missed']), 'limit')}"
+
+
+def _cost(document: Document) -> str:
+    plan = document["plan"]
+    if plan["usd_per_hour"] is None:
+        return ", price unknown"
+    text = f", {value_text(plan['usd_per_hour'], 'USD/h')} ({plan['price_basis']})"
+    output = document["usd_per_mtok"]["output"]
+    return text if output is None else f"{text}, {value_text(output, 'USD/Mtok')} of output"
+
+
+def _load(document: Document, pen: Pen) -> list[str]:
+    inputs = document["inputs"]
+    model, engine, workload = inputs["model"], inputs["engine"], inputs["workload"]
+    tokens = ", ".join(
+        f"{side} {format_count(law['mean'])} (p99 {format_count(law['p99'])})"
+        for side, law in (("input", workload["input_tokens"]), ("output", workload["output_tokens"]))
+    )
+    peak = f", peak x{workload['peak_factor']:g}" if workload["peak_factor"] != 1.0 else ""
+    text = (
+        f"{model['id']} in {model['weight_dtype']}, KV in {model['kv_dtype']}, on {engine['id']} {engine['version']}; "
+        f"{workload['requests_per_s']:g} requests/s{peak}; tokens: {tokens}"
+    )
+    return wrapped(text, pen.width)
+
+
+def pools(plan: Document) -> list[tuple[str, Document]]:
+    """The pools of a plan or an alternative, in the order that a request passes them."""
+    return [(name, plan[name]) for name in ("prefill", "decode", "colocated") if name in plan]
+
+
+def pool_text(pool: Document, pen: Pen) -> str:
+    """A pool as people order it: "5 replicas x TP8 = 40 h200-sxm"."""
+    times = "×" if pen.unicode else "x"
+    sizes = [f"{name.upper()}{pool[name]}" for name in ("tp", "pp", "dp", "ep") if name == "tp" or pool[name] > 1]
+    replicas = f"{pool['replicas']} replica{'s' if pool['replicas'] != 1 else ''}"
+    return f"{replicas} {times} {' '.join(sizes)} = {pool['accelerators']} {pool['accelerator']}"
+
+
+def _plan(document: Document, pen: Pen) -> list[str]:
+    plan, prediction = document["plan"], document["prediction"]
+    rows: list[Row] = []
+    for name, pool in pools(plan):
+        batch = ""
+        if "mean_batch" in pool:
+            most = f" of at most {pool['max_batch']:g}" if pool["max_batch"] else ""
+            batch = f"batch {value_text(pool['mean_batch'], '')}{most} per replica"
+        rows.append([name, Cell(pool_text(pool, pen), "bold"), batch])
+    capacity = prediction["requests_per_s_max"]
+    lines = [pen.heading(f"Plan: {plan['mode']}, {_count_of(plan['accelerators'], 'accelerator')}")]
+    lines += columns(rows, "lll", pen)
+    return lines if capacity is None else [*lines, f"  carries up to {capacity:.3g} requests/s"]
+
+
+def _nearest_miss(document: Document, pen: Pen) -> list[str]:
+    miss = document.get("nearest_miss")
+    if miss is None:
+        return []
+    rows: list[Row] = [
+        [
+            Cell(limit_name(limit["name"]), "bad"),
+            value_text(limit["value"], limit["unit"], "unbounded"),
+            f"limit {value_text(limit['limit'], limit['unit'])}",
+            _excess(limit),
+            f"relaxed by: {limit['what_would_relax_it']}",
+        ]
+        for limit in miss["missed"]
+    ]
+    lines = [pen.heading("Missed by the plan shown here" if document["plan"] else "What stands in the way")]
+    return lines + columns(rows, "lrlrw", pen) + [f"  {line}" for line in wrapped(miss["policy"], pen.width - 2)]
+
+
+def _excess(limit: Document) -> str:
+    slack = limit["slack_fraction"]
+    return "out of reach" if slack is None else f"{percent_text(-slack)} over"
+
+
+# -------------------------------------------------------------------------------------------------------- does it hold
+
+
+def _targets(document: Document, pen: Pen) -> list[str]:
+    rows = [*_target_rows(document), *_budget_rows(document)]
+    if not rows:
+        return []
+    interval = f"{percent_text(document['prediction']['coverage'])} interval"
+    head: Row = [Cell(text, "dim") for text in ("", "", "limit", "predicted", interval, "slack")]
+    return [pen.heading("Targets and budgets"), *columns([head, *rows], "llrrrr", pen)]
+
+
+def _target_rows(document: Document) -> Iterator[Row]:
+    prediction = document["prediction"]
+    for target in document["inputs"]["targets"]:
+        name, statistic, limit = f"{target['metric']}_s", target["statistic"], target["limit_s"]
+        value = prediction[name][statistic]
+        interval = prediction["intervals"].get(name, {}).get(statistic)
+        status = _status(value, limit, interval)
+        yield [
+            Cell(status, STATUS_TONES[status]),
+            f"{name_text(name)} {name_text(statistic)}",
+            seconds_text(limit),
+            seconds_text(value),
+            _interval(interval),
+            percent_text((limit - value) / limit if value is not None else None, sign=True),
+        ]
+
+
+def _status(value: float | None, limit: float, interval: Sequence[float | None] | None) -> str:
+    """`close` is inside the limit by the prediction, but not by the upper end of its interval."""
+    if value is None or value > limit:
+        return "MISSED"
+    return "close" if interval and (interval[1] is None or interval[1] > limit) else "ok"
+
+
+def _budget_rows(document: Document) -> Iterator[Row]:
+    for budget in document["inputs"]["budgets"]:
+        place = BUDGET_VALUES.get(budget["name"])
+        value = document[place[0]][place[1]] if place else None
+        limit, unit = budget["limit"], budget["unit"]
+        status = "unknown" if value is None else "ok" if value <= limit else "MISSED"
+        yield [
+            Cell(status, STATUS_TONES[status]),
+            budget["name"].replace("usd_", "USD ").replace("_", " "),
+            value_text(limit, unit),
+            value_text(value, unit),
+            "",
+            percent_text((limit - value) / limit if value is not None and limit else None, sign=True),
+        ]
+
+
+def _interval(interval: Sequence[float | None] | None) -> str:
+    return f"{seconds_text(interval[0])} .. {seconds_text(interval[1])}" if interval else ""
+
+
+def _latency(document: Document, pen: Pen) -> list[str]:
+    prediction = document["prediction"]
+    rows: list[Row] = [[Cell(text, "dim") for text in ("", *SHOWN_STATISTICS)]]
+    for metric in METRICS:
+        name = f"{metric}_s"
+        intervals = prediction["intervals"].get(name, {})
+        rows.append([metric.upper(), *(seconds_text(prediction[name][key]) for key in SHOWN_STATISTICS)])
+        if intervals:
+            rows.append(["", *(Cell(_interval(intervals.get(key)), "dim") for key in SHOWN_STATISTICS)])
+    coverage = percent_text(prediction["coverage"])
+    title = f"Latency; below each, the range that held {coverage} of measured runs"
+    if not prediction["intervals"]:
+        title = "Latency"
+    return [pen.heading(title), *columns(rows, "lrrrr", pen)]
+
+
+# ------------------------------------------------------------------------------------------------------------------ why
+
+
+def _pools(document: Document, pen: Pen) -> list[str]:
+    kv = document["kv"]
+    demand, transfer = kv["demand_tokens"], kv["transfer"]
+    rows: list[Row] = []
+    for name, pool in pools(document["plan"]):
+        trust = pool["trust"] or ""
+        reason = f"{trust}: {pool['trust_reason']}" if pool["trust_reason"] else trust
+        use = pool["utilization"]
+        rows.append([name, percent_text(use), pen.bar(use), Cell(reason, TRUST_TONES.get(trust, "bad"))])
+    lines = [pen.heading("Busy, and how far the formulas can be trusted there"), *columns(rows, "lrlw", pen)]
+    held = f"{format_count(demand['mean'])} tokens held, p99 {format_count(demand['p99'])}" if _known(demand) else ""
+    text = f"KV per replica: {held}, room for {value_text(kv['capacity_tokens'], '', 'any')}"
+    lines += [f"  {line}" for line in wrapped(text, pen.width - 2)] if held else []
+    if transfer:
+        text = (
+            f"KV transfer: {value_text(transfer['bytes_per_request'], 'bytes')} per request at "
+            f"{value_text(transfer['bytes_per_s'], 'bytes/s')}, {seconds_text(transfer['mean_s'])} exposed, "
+            f"network {percent_text(transfer['utilization'])} busy"
+        )
+        lines += [f"  {line}" for line in wrapped(text, pen.width - 2)]
+    return lines
+
+
+def _known(values: Mapping[str, float | None]) -> bool:
+    return all(value is not None for value in values.values())
+
+
+def _memory(document: Document, pen: Pen) -> list[str]:
+    lines: list[str] = []
+    for name, parts in document["memory_per_accelerator"].items():
+        capacity = parts["capacity_bytes"]
+        shares = {key: (size, _share(size, capacity)) for key, size in parts.items() if key != "capacity_bytes"}
+        rows: list[Row] = [
+            [name_text(key), value_text(size, "bytes"), percent_text(share), pen.bar(share)]
+            for key, (size, share) in shares.items()
+        ]
+        accelerator = document["plan"][name]["accelerator"]
+        lines.append(pen.heading(f"Memory of one {name} accelerator, {value_text(capacity, 'bytes')} {accelerator}"))
+        lines += columns(rows, "lrrl", pen)
+    return lines
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _parts(document: Document, pen: Pen, title: str, name: str) -> list[str]:
+    parts: Mapping[str, float | None] = document["prediction"][name]
+    total = sum(value or 0.0 for value in parts.values())
+    rows: list[Row] = [
+        [name_text(key), seconds_text(value), percent_text(_share(value, total)), pen.bar(_share(value, total))]
+        for key, value in parts.items()
+    ]
+    whole = seconds_text(total) if _known(parts) else "unbounded"
+    return [pen.heading(f"{title}: {whole}"), *columns(rows, "lrrl", pen)] if rows else []
+
+
+def _limits(document: Document, pen: Pen) -> list[str]:
+    rows: list[Row] = [[Cell(text, "dim") for text in ("", "", "value", "limit", "slack", "relaxed by")]]
+    for limit in document["limits"]:
+        slack = limit["slack_fraction"]
+        over = limit["value"] is None or (slack is not None and slack < 0)
+        rows.append(
+            [
+                Cell("over" if over else "binds" if limit["binding"] else "", "bad" if over else "close"),
+                limit_name(limit["name"]),
+                value_text(limit["value"], limit["unit"], "unbounded"),
+                value_text(limit["limit"], limit["unit"]),
+                percent_text(slack, sign=True),
+                limit["what_would_relax_it"],
+            ]
+        )
+    return [pen.heading("Limits, tightest first"), *columns(rows, "llrrrw", pen)] if len(rows) > 1 else []
+
+
+def limit_name(name: str) -> str:
+    """A limit as words: ``ttft.p99`` is TTFT p99, ``decode.kv_tokens`` is decode KV tokens."""
+    metric, _, statistic = name.replace("_s.", ".").partition(".")
+    if metric in METRICS and statistic:
+        return f"{metric.upper()} {name_text(statistic)}"
+    return re.sub(r"\bkv\b", "KV", name.replace("_", " ").replace(".", " "))
+
+
+# ------------------------------------------------------------------------------------------------------------ what else
+
+
+def _alternatives(document: Document, pen: Pen) -> list[str]:
+    rows: list[Row] = []
+    for other in document["alternatives"]:
+        bought = ", ".join(pool_text(pool, pen) for _, pool in pools(other))
+        rows.append([other["mode"], bought, value_text(other["usd_per_hour"], "USD/h"), other["why_it_lost"]])
+    return [pen.heading("Alternatives, and why they lost"), *columns(rows, "llrw", pen)] if rows else []
+
+
+def _notes(document: Document, pen: Pen) -> list[str]:
+    tones = {"warning": "bad", "caution": "close", "info": ""}
+    lines = [pen.heading("Notes")]
+    for note in document["notes"]:
+        level = note["level"]
+        text = wrapped(note["text"], max(pen.width - 11, 32))
+        lines += [f"  {pen.paint(level.ljust(7), tones.get(level, ''))}  {text[0] if text else ''}"]
+        lines += [" " * 11 + more for more in text[1:]]
+    return lines if document["notes"] else []
+
+
+def _next(document: Document, pen: Pen, inputs: bool) -> list[str]:
+    files = document["inputs"]["files"]
+    if not files:
+        return []
+    command = "size" if document["search"]["candidates"] > 1 else "evaluate"
+    call = f"planner {command} {files[0]['path']}"
+    rows: list[Row] = [[f"{call} --format json --out result.json", Cell("every number, to keep and compare", "dim")]]
+    if not inputs:
+        rows.insert(0, [f"{call} -v", Cell("every assumption, with its source", "dim")])
+    return [pen.heading("Next"), *columns(rows, "ll", pen)]
+
+
+def _count_of(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"

@@ -1,0 +1,281 @@
+"""The result document: one plan as plain values, which every format renders.
+
+Field names are stable across releases, in base units with the unit as the last part of the name, and listed in
+`docs/nomenclature.md`. A number that is not finite, or that nothing bounds, is null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from planner import __version__
+from planner.records import (
+    METRICS,
+    STATISTICS,
+    Alternative,
+    Deployment,
+    Limit,
+    Money,
+    Note,
+    Plan,
+    Pool,
+    PoolState,
+    Prediction,
+    Scenario,
+)
+from planner.review.inputs import inputs_document
+from planner.shapes.counts import kv_bytes_per_token, state_bytes_per_sequence
+
+SCHEMA_VERSION = 1
+
+Document = dict[str, Any]
+
+NOTE_ORDER = {"warning": 0, "caution": 1, "info": 2}
+NEAREST_POLICY = "plan and prediction describe the candidate that comes nearest to every limit; no limit was relaxed"
+NO_CANDIDATE_POLICY = "no candidate can hold the model, so there is no plan to describe"
+
+TOKEN_SIDES = ("input", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The parts of a plan that exist together: absent when no candidate can even hold the model."""
+
+    scenario: Scenario
+    deployment: Deployment
+    prediction: Prediction
+    money: Money
+
+
+def document(plan: Plan) -> Document:
+    """Return the result document of a plan: plain dicts, lists, strings, finite numbers and None.
+
+    The same plan always gives the same document: no clock, no environment, and every order is defined. Without a
+    deployment (no candidate holds the model) `plan` and `prediction` are null, and `limits` says why.
+    """
+    scenario, answer = plan.scenario, _answer(plan)
+    result: Document = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "planner", "version": __version__},
+        "inputs": inputs_document(
+            scenario,
+            mode=answer.deployment.mode if answer else "",
+            price_basis=answer.money.basis if answer else "",
+        ),
+        "verdict": plan.verdict,
+        "plan": _plan(answer) if answer else None,
+        "prediction": _prediction(answer.prediction) if answer else None,
+        "limits": [_limit(limit) for limit in _ranked(plan.limits)],
+        "kv": _kv(scenario, plan.prediction),
+        "usd_per_mtok": {side: plan.money.usd_per_mtok.get(side) if plan.money else None for side in TOKEN_SIDES},
+        "energy": {
+            "watts": plan.money.watts if plan.money else None,
+            "joules_per_output_token": plan.money.joules_per_output_token if plan.money else None,
+        },
+        "memory_per_accelerator": _memory(answer) if answer else {},
+        "search": {"candidates": plan.candidates},
+        "alternatives": [_alternative(alternative) for alternative in plan.alternatives],
+    }
+    if plan.verdict == "infeasible":
+        result["nearest_miss"] = _nearest_miss(plan, answer)
+    result["notes"] = _notes((*plan.notes, *scenario.notes, *(plan.prediction.notes if plan.prediction else ())))
+    return {name: _plain(value) for name, value in result.items()}
+
+
+def _answer(plan: Plan) -> _Answer | None:
+    if plan.deployment is None or plan.prediction is None or plan.money is None:
+        return None
+    return _Answer(plan.scenario, plan.deployment, plan.prediction, plan.money)
+
+
+# -------------------------------------------------------------------------------------------------- plan, prediction
+
+
+def _plan(answer: _Answer) -> Document:
+    deployment, prediction = answer.deployment, answer.prediction
+    result: Document = {
+        "mode": deployment.mode,
+        "accelerators": deployment.accelerators,
+        "usd_per_hour": answer.money.usd_per_hour,
+        "price_basis": answer.money.basis or None,
+    }
+    if deployment.prefill is not None:
+        result["prefill"] = _pool(deployment.prefill) | _load(prediction.prefill)
+        result["decode"] = _pool(deployment.decode) | _load(prediction.decode) | _batch(deployment, prediction)
+    else:
+        budget = deployment.decode.token_budget or answer.scenario.engine.token_budget
+        result["colocated"] = (
+            _pool(deployment.decode)
+            | _load(prediction.decode)
+            | _batch(deployment, prediction)
+            | {"token_budget": budget}
+        )
+    return result
+
+
+def _pool(pool: Pool) -> Document:
+    return {
+        "accelerator": pool.accelerator,
+        "replicas": pool.replicas,
+        "tp": pool.tp,
+        "pp": pool.pp,
+        "ep": pool.ep,
+        "dp": pool.dp,
+        "accelerators": pool.accelerators,
+    }
+
+
+def _load(state: PoolState | None) -> Document:
+    if state is None:
+        return {"utilization": None, "trust": None, "trust_reason": None}
+    return {"utilization": state.utilization, "trust": state.trust, "trust_reason": state.trust_reason or None}
+
+
+def _batch(deployment: Deployment, prediction: Prediction) -> Document:
+    return {"max_batch": deployment.decode.max_batch or None, "mean_batch": prediction.decode.mean_batch}
+
+
+def _prediction(prediction: Prediction) -> Document:
+    return {
+        **_latency(prediction),
+        "requests_per_s_max": prediction.requests_per_s_max,
+        "output_tokens_per_s": prediction.output_tokens_per_s,
+        "ttft_parts_s": _bare(prediction.ttft_parts_s, "_s"),
+        "decode_step_parts_s": _bare(prediction.step_parts_s, "_s"),
+        "intervals": {
+            name: {key: list(values[key]) for key in STATISTICS if key in values}
+            for name, values in ((f"{metric}_s", prediction.intervals.get(f"{metric}_s", {})) for metric in METRICS)
+            if values
+        },
+        "coverage": prediction.coverage,
+    }
+
+
+def _latency(prediction: Prediction) -> Document:
+    """Every statistic of every latency; a statistic the prediction does not hold is null."""
+    return {
+        f"{metric}_s": {key: getattr(prediction, f"{metric}_s").get(key) for key in STATISTICS} for metric in METRICS
+    }
+
+
+def _bare(parts: Mapping[str, float], suffix: str) -> dict[str, float]:
+    """Parts by name, without the unit that the field around them already states."""
+    return {name.removesuffix(suffix): value for name, value in parts.items()}
+
+
+def _memory(answer: _Answer) -> Document:
+    loaded = _pools(answer.deployment, answer.prediction)
+    return {name: _memory_parts(answer.scenario, pool, state) for name, pool, state in loaded}
+
+
+def _memory_parts(scenario: Scenario, pool: Pool, state: PoolState) -> Document:
+    capacity_bytes = scenario.accelerator(pool.accelerator).memory_bytes
+    parts = {name: size for name, size in _bare(state.memory_bytes, "_bytes").items() if name != "free"}
+    parts["free"] = max(capacity_bytes - sum(parts.values()), 0.0)  # the sum may pass by rounding
+    return {"capacity_bytes": capacity_bytes, **{f"{name}_bytes": size for name, size in parts.items()}}
+
+
+def _pools(deployment: Deployment, prediction: Prediction) -> list[tuple[str, Pool, PoolState]]:
+    if deployment.prefill is None:
+        return [("colocated", deployment.decode, prediction.decode)]
+    pools = [("decode", deployment.decode, prediction.decode)]
+    if prediction.prefill is not None:
+        pools.insert(0, ("prefill", deployment.prefill, prediction.prefill))
+    return pools
+
+
+def _kv(scenario: Scenario, prediction: Prediction | None) -> Document:
+    """KV of one sequence, and of one worker of the pool that decodes."""
+    model, kv_dtype = scenario.model, scenario.kv_dtype
+    state = prediction.decode if prediction else None
+    transfer = prediction.transfer if prediction else None
+    capacity_tokens = state.kv_capacity_tokens if state else None
+    return {
+        "bytes_per_token": kv_bytes_per_token(model, kv_dtype),
+        "bytes_per_token_beyond_window": kv_bytes_per_token(model, kv_dtype, beyond_window=True),
+        "state_bytes_per_sequence": state_bytes_per_sequence(model),
+        "capacity_tokens": capacity_tokens,
+        "demand_tokens": {
+            "mean": state.kv_mean_tokens if state else None,
+            "p99": state.kv_p99_tokens if state else None,
+        },
+        "tiers": [{"tier": "hbm", "capacity_tokens": capacity_tokens}],
+        "transfer": asdict(transfer) if transfer else None,
+    }
+
+
+# -------------------------------------------------------------------------------------------- limits and alternatives
+
+
+def _ranked(limits: Iterable[Limit]) -> list[Limit]:
+    """Tightest first; equal slack by name. A limit passed without bound comes first, an undefined one last."""
+    return sorted(limits, key=lambda limit: (math.isnan(limit.slack_fraction), limit.slack_fraction, limit.name))
+
+
+def _limit(limit: Limit) -> Document:
+    return {
+        "name": limit.name,
+        "value": limit.value,
+        "limit": limit.limit,
+        "unit": limit.unit,
+        "slack_fraction": limit.slack_fraction,
+        "binding": limit.binding,
+        "what_would_relax_it": limit.what_would_relax_it,
+    }
+
+
+def _nearest_miss(plan: Plan, answer: _Answer | None) -> Document:
+    return {
+        "policy": NEAREST_POLICY if answer else NO_CANDIDATE_POLICY,
+        "mode": answer.deployment.mode if answer else None,
+        "accelerators": answer.deployment.accelerators if answer else None,
+        "usd_per_hour": answer.money.usd_per_hour if answer else None,
+        "missed": [_limit(limit) for limit in _ranked(plan.missed or (() if answer else plan.limits))],
+    }
+
+
+def _alternative(alternative: Alternative) -> Document:
+    deployment, prediction = alternative.deployment, alternative.prediction
+    named = {"prefill": deployment.prefill, "decode": deployment.decode}
+    if deployment.prefill is None:
+        named = {"colocated": deployment.decode}
+    pools = {name: _pool(pool) for name, pool in named.items() if pool is not None}
+    return {
+        "mode": deployment.mode,
+        "accelerators": deployment.accelerators,
+        "usd_per_hour": alternative.usd_per_hour,
+        **pools,
+        "feasible": alternative.feasible,
+        "why_it_lost": alternative.why_it_lost,
+        **_latency(prediction),
+        "requests_per_s_max": prediction.requests_per_s_max,
+    }
+
+
+def _notes(notes: Sequence[Note]) -> list[Document]:
+    """Each note once, most serious first, otherwise in the order they were raised."""
+    unique = dict.fromkeys(notes)
+    return [asdict(note) for note in sorted(unique, key=lambda note: NOTE_ORDER[note.level])]
+
+
+# -------------------------------------------------------------------------------------------------------------- plain
+
+
+def _plain(value: Any) -> Any:
+    """Plain containers and numbers: NumPy scalars unwrapped, anything not finite turned into None."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,77 @@
+"""Time of moving tensors between accelerators. Seconds, bytes, one-way bytes per second."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.records import Floats
+
+Numbers = float | Floats
+
+# Expert all-to-all: share of the one-way scale-up rate that dispatch and combine reach (Hopper 240 of 450 GB/s,
+# Blackwell 500 of 900; 420 of 900 on a rack-wide fabric), start-up of the pair, and how far tokens that are sent once
+# per node instead of once per expert lift a NIC above its line rate (60 of 50 GB/s). FIDELITY §2, `com`.
+_NODE_FRACTION = 0.545
+_RACK_FRACTION = 0.467
+_NIC_FACTOR = 1.2
+ALL_TO_ALL_START_UP_S = 28e-6
+
+
+def collective_s(bus_bytes: Numbers, latency_s: float, bytes_per_s: float, exponent: float) -> Floats:
+    """C3: (alpha^q + (bus / B)^q)^(1/q), the start-up overlapping the transfer (`facts/README.md` C3)."""
+    transfer = np.asarray(bus_bytes, dtype=float) / bytes_per_s
+    result: Floats = (latency_s**exponent + transfer**exponent) ** (1.0 / exponent)
+    return result
+
+
+def all_reduce_s(size_bytes: Numbers, ranks: int, latency_s: float, bytes_per_s: float, exponent: float) -> Floats:
+    """All-reduce of `size_bytes` per rank, bus bytes 2 (n - 1) / n; exactly 0 on one rank."""
+    if ranks == 1:
+        return np.zeros_like(np.asarray(size_bytes, dtype=float))
+    return collective_s(np.asarray(size_bytes) * (2.0 * (ranks - 1) / ranks), latency_s, bytes_per_s, exponent)
+
+
+def gather_s(size_bytes: Numbers, ranks: int, latency_s: float, bytes_per_s: float, exponent: float) -> Floats:
+    """All-gather or reduce-scatter of `size_bytes` in total, bus bytes (n - 1) / n; exactly 0 on one rank."""
+    if ranks == 1:
+        return np.zeros_like(np.asarray(size_bytes, dtype=float))
+    return collective_s(np.asarray(size_bytes) * ((ranks - 1) / ranks), latency_s, bytes_per_s, exponent)
+
+
+def all_to_all_bytes_per_s(
+    ranks: int, scaleup_bytes_per_s: float | None, scaleup_domain: int, nic_bytes_per_s: float | None
+) -> float:
+    """Rate of the expert all-to-all per rank [byte/s]; 0 when nothing connects the ranks."""
+    if ranks <= scaleup_domain and scaleup_bytes_per_s:
+        return scaleup_bytes_per_s * (_RACK_FRACTION if scaleup_domain > 8 else _NODE_FRACTION)
+    return (nic_bytes_per_s or 0.0) * _NIC_FACTOR
+
+
+def all_to_all_s(rank_tokens: Numbers, top_k: int, hidden: int, ranks: int, bytes_per_s: float) -> Floats:
+    """Dispatch (1 byte) and combine (2 bytes) of the experts' activations, tokens sent at most once per rank.
+
+    28 us + T min(k, n) 3 H (n - 1) / n / B, T tokens of one rank (FIDELITY §2, `com`); exactly 0 on one rank.
+    """
+    tokens = np.asarray(rank_tokens, dtype=float)
+    if ranks == 1:
+        return np.zeros_like(tokens)
+    bytes_per_token = min(top_k, ranks) * 3.0 * hidden * (ranks - 1) / ranks
+    return ALL_TO_ALL_START_UP_S + tokens * (bytes_per_token / bytes_per_s)
+
+
+def kv_transfer_s(size_bytes: Numbers, bytes_per_s: Numbers, set_up_s: Numbers) -> Floats:
+    """Point-to-point move of a cache: set-up + bytes / rate (MODELLING §5)."""
+    return np.asarray(set_up_s + np.asarray(size_bytes, dtype=float) / bytes_per_s)
+
+
+def exposed_transfer_s(
+    size_bytes: Numbers, bytes_per_s: Numbers, prefill_s: Numbers, layers: int, set_up_s: Numbers = 0.0
+) -> Floats:
+    """What a layer-wise push leaves visible after the prefill (MODELLING §5).
+
+    max(bytes / (L B), bytes / B - S (L - 1) / L) + set-up: the last layer is always exposed, the rest only when the
+    link is slower than the prefill makes cache.
+    """
+    whole = np.asarray(size_bytes, dtype=float) / bytes_per_s
+    hidden_s = np.asarray(prefill_s) * ((layers - 1) / layers)
+    return np.asarray(set_up_s + np.maximum(whole / layers, whole - hidden_s))

@@ -1,0 +1,120 @@
+"""Physical limits that no result may pass. Nothing here uses a fitted constant."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.errors import PhysicsError
+from planner.records import Floats
+from planner.roofline.kinds import Gemms
+from planner.roofline.operators import distinct_experts
+from planner.roofline.worker import Worker
+from planner.shapes.counts import attended_pairs
+
+Numbers = float | Floats
+_ROUNDING = 1e-9
+
+
+def step_floor_s(
+    worker: Worker,
+    decode_batch: Numbers,
+    context_tokens: Numbers,
+    prefill_tokens: Numbers = 0.0,
+    prompt_tokens: Numbers = 0.0,
+    expert_tokens: Numbers | None = None,
+) -> Floats:
+    """The least time of a step on one rank: bytes over peak bandwidth or FLOPs over dense peak, whichever is longer.
+
+    Bytes are every weight once (of experts those touched), the caches and states read; FLOPs those of the matrices
+    and of attention, each over the peak of its own format. Arguments as in `steps.step`.
+    """
+    batch, chunk = np.asarray(decode_batch, dtype=float), np.asarray(prefill_tokens, dtype=float)
+    prompt = np.maximum(np.asarray(prompt_tokens, dtype=float), chunk)
+    if expert_tokens is None:
+        expert_tokens = worker.dp * (batch + chunk)
+    share = np.where(chunk > 0, chunk / np.where(prompt > 0, prompt, 1.0), 0.0)
+    routed = np.asarray(expert_tokens, dtype=float)
+    moved = _weight_bytes(worker, routed) + _cache_bytes(worker, batch, np.asarray(context_tokens, dtype=float))
+    compute = _matrix_s(worker, batch + chunk, batch + share, routed) + share * _attention_s(worker, prompt)
+    return np.maximum(moved / worker.accelerator.memory_bytes_per_s, compute)
+
+
+def _weight_bytes(worker: Worker, routed: Floats) -> Floats:
+    total = np.asarray(_gemm_bytes(worker.gemms) + _gemm_bytes(worker.head))
+    for kind in worker.experts:
+        touched = distinct_experts(kind.experts, kind.top_k, routed) / worker.ep
+        one = kind.matrices * worker.shape.hidden * kind.intermediate * kind.weight_bytes
+        total = total + kind.count * one * touched
+    return total
+
+
+def _gemm_bytes(gemms: Gemms) -> float:
+    return float(np.sum(gemms.count * gemms.columns * gemms.depth * gemms.weight_bytes))
+
+
+def _cache_bytes(worker: Worker, batch: Floats, context: Floats) -> Floats:
+    per_sequence = np.zeros(np.broadcast(batch, context).shape)
+    for softmax in worker.softmax:
+        seen = np.minimum(context, softmax.window_tokens) if softmax.window_tokens else context
+        per_sequence = per_sequence + softmax.count * softmax.kv_bytes_per_token * seen
+    for latent in worker.latent:
+        seen = np.minimum(context, latent.top_k) if latent.top_k else context
+        per_sequence = per_sequence + latent.count * latent.kv_bytes_per_token * seen
+    for recurrent in worker.recurrent:
+        per_sequence = per_sequence + recurrent.count * 4.0 * recurrent.state_elements
+    return per_sequence * batch
+
+
+def _matrix_s(worker: Worker, tokens: Floats, sampled: Floats, routed: Floats) -> Floats:
+    total = tokens * _gemm_s_per_token(worker.gemms) + sampled * _gemm_s_per_token(worker.head)
+    for kind in worker.experts:
+        per_pair = 2.0 * kind.matrices * worker.shape.hidden * kind.intermediate / kind.peak_flops_per_s
+        total = total + kind.count * per_pair * routed * kind.top_k / worker.ep
+    return total
+
+
+def _gemm_s_per_token(gemms: Gemms) -> float:
+    return float(np.sum(gemms.count * 2.0 * gemms.columns * gemms.depth / gemms.peak_flops_per_s))
+
+
+def _attention_s(worker: Worker, prompt: Floats) -> Floats:
+    """Attention FLOPs of whole prompts over the bf16 peak, in which every prefill kernel is priced."""
+    work = np.zeros(prompt.shape)
+    for softmax in worker.softmax:
+        pairs = attended_pairs(prompt, 0, softmax.window_tokens)
+        work = work + softmax.count * 4.0 * softmax.heads * softmax.head_dim * pairs
+    for latent in worker.latent:
+        pairs = attended_pairs(prompt, 0, latent.top_k)
+        work = work + latent.count * 2.0 * latent.heads * latent.expanded_width * pairs
+    return work / worker.accelerator.bf16_dense_flops_per_s
+
+
+# ------------------------------------------------------------------------------------------------------------ checks
+
+
+def check_step(time_s: Numbers, floor_s: Numbers) -> None:
+    """PhysicsError when any step is faster than its floor."""
+    _at_least("step time", "its roofline floor", time_s, floor_s, "s")
+
+
+def check_ttft(ttft_s: Numbers, prefill_floor_s: Numbers) -> None:
+    """PhysicsError when a first token arrives before its prompt can have been read."""
+    _at_least("time to first token", "the floor of its own prefill", ttft_s, prefill_floor_s, "s")
+
+
+def check_memory(used_bytes: Numbers, capacity_bytes: Numbers) -> None:
+    """PhysicsError when an accelerator holds more than it has."""
+    _at_least("memory", "what is used of it", capacity_bytes, used_bytes, "bytes")
+
+
+def check_link(used_bytes_per_s: Numbers, capacity_bytes_per_s: Numbers) -> None:
+    """PhysicsError when a link carries more than its rate."""
+    _at_least("link rate", "the traffic on it", capacity_bytes_per_s, used_bytes_per_s, "bytes/s")
+
+
+def _at_least(name: str, other_name: str, value: Numbers, least: Numbers, unit: str) -> None:
+    high, low = np.broadcast_arrays(np.asarray(value, dtype=float), np.asarray(least, dtype=float))
+    broken = ~(high >= low * (1.0 - _ROUNDING))
+    if np.any(broken):
+        first = tuple(np.argwhere(broken)[0])
+        raise PhysicsError(f"{name} {high[first]:.6g} {unit} lies below {other_name}, {low[first]:.6g} {unit}")

@@ -1,0 +1,344 @@
+"""Time of one engine step, of one prompt and of one decode step on one worker (FIDELITY §2-4).
+
+`decode_batch` and `prefill_tokens` of `step` are per rank (a rank is one attention-data-parallel group of tp
+accelerators); experts and their all-to-all see the tokens of every rank. All arguments broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from statistics import NormalDist
+
+import numpy as np
+
+from planner.records import Floats
+from planner.roofline import collectives, operators
+from planner.roofline.guards import step_floor_s
+from planner.roofline.kinds import ExpertsKind, Gemms, LatentKind, Link, RecurrentKind, SoftmaxKind
+from planner.roofline.worker import Worker
+
+Numbers = float | Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTime:
+    """One step by named part [s]; the parts sum to `total_s`. All parts have the broadcast shape of the arguments."""
+
+    weights_and_gemm_s: Floats
+    attention_decode_s: Floats
+    attention_prefill_s: Floats
+    experts_s: Floats
+    collectives_s: Floats
+    launch_s: Floats  # start-up of kernels and the gaps between them
+    host_s: Floats
+    floor_s: Floats  # what lifts the sum to the physical floor; 0 unless the constants claim the impossible
+
+    @property
+    def total_s(self) -> Floats:
+        return np.asarray(sum(self.parts_s.values()))
+
+    @property
+    def parts_s(self) -> Mapping[str, Floats]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def scaled(self, factor: Numbers) -> StepTime:
+        return StepTime(*(part * factor for part in self.parts_s.values()))
+
+    def plus(self, other: StepTime) -> StepTime:
+        return StepTime(*(getattr(self, name) + part for name, part in other.parts_s.items()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrefillTime:
+    """Own service time of prompts on an otherwise idle worker: `chunks` steps whose parts are summed in `parts`."""
+
+    parts: StepTime
+    chunks: Floats
+
+    @property
+    def total_s(self) -> Floats:
+        return self.parts.total_s
+
+
+def step(
+    worker: Worker,
+    decode_batch: Numbers,
+    context_tokens: Numbers,
+    prefill_tokens: Numbers = 0.0,
+    prompt_tokens: Numbers = 0.0,
+    expert_tokens: Numbers | None = None,
+) -> StepTime:
+    """One engine step (FIDELITY §2).
+
+    Parameters
+    ----------
+    decode_batch, context_tokens : sequences decoding on one rank and the mean tokens each has in its cache
+    prefill_tokens, prompt_tokens : prefill tokens of the step on one rank, and the length of the prompts they belong
+        to: a step of p tokens does p / I of the attention of a whole prompt of I tokens
+    expert_tokens : tokens of all ranks together; every rank like this one when not given
+    """
+    if expert_tokens is None:
+        expert_tokens = worker.dp * (np.asarray(decode_batch, dtype=float) + prefill_tokens)
+    batch, context, chunk, prompt, routed = np.broadcast_arrays(
+        *(
+            np.asarray(x, dtype=float)
+            for x in (decode_batch, context_tokens, prefill_tokens, prompt_tokens, expert_tokens)
+        )
+    )
+    share = np.where(chunk > 0, chunk / np.where(prompt > 0, prompt, 1.0), 0.0)
+    tokens = batch + chunk
+    parts = {
+        "weights_and_gemm_s": _linear_s(worker, tokens, batch + share),
+        "attention_decode_s": _decode_attention_s(worker, batch, context),
+        "attention_prefill_s": _prefill_attention_s(worker, chunk, prompt, share),
+        "experts_s": _experts_s(worker, routed),
+        "collectives_s": _collectives_s(worker, tokens, routed),
+        "launch_s": _launch_s(worker, batch, chunk),
+        "host_s": worker.constants.host_step_s + worker.constants.host_sequence_s * batch,
+    }
+    floor = step_floor_s(worker, batch, context, chunk, prompt, routed)
+    return StepTime(**parts, floor_s=np.maximum(floor - sum(parts.values()), 0.0))
+
+
+def _linear_s(worker: Worker, tokens: Floats, sampled: Floats) -> Floats:
+    elementwise = operators.elementwise_s(tokens, worker.elements_per_token, worker.accelerator.memory_bytes_per_s)
+    return _gemms_s(worker.gemms, tokens) + _gemms_s(worker.head, sampled) + elementwise
+
+
+def _gemms_s(gemms: Gemms, tokens: Floats) -> Floats:
+    each = operators.gemm_s(
+        tokens[..., None],
+        gemms.columns,
+        gemms.depth,
+        gemms.weight_bytes,
+        gemms.activation_bytes,
+        gemms.flops_per_s,
+        gemms.bytes_per_s,
+        gemms.exponent,
+    )
+    total: Floats = each @ gemms.count
+    return total
+
+
+def _decode_attention_s(worker: Worker, batch: Floats, context: Floats) -> Floats:
+    total = np.zeros(batch.shape)
+    for softmax in worker.softmax:
+        total = total + softmax.count * _decode_softmax_s(softmax, batch, context)
+    for latent in worker.latent:
+        bandwidth = worker.accelerator.memory_bytes_per_s
+        total = total + latent.count * _decode_latent_s(latent, batch, context, bandwidth)
+    for kind in worker.recurrent:
+        time = operators.decode_recurrent_s(batch, kind.state_elements, kind.decode_bytes_per_s)
+        total = total + kind.count * time
+    return total
+
+
+def _decode_softmax_s(kind: SoftmaxKind, batch: Floats, context: Floats) -> Floats:
+    seen = np.minimum(context, kind.window_tokens) if kind.window_tokens else context
+    return operators.decode_attention_s(
+        batch, seen, kind.kv_bytes_per_token, kind.kv_heads, kind.sequence_s, kind.decode_bytes_per_s
+    )
+
+
+def _decode_latent_s(kind: LatentKind, batch: Floats, context: Floats, memory_bytes_per_s: float) -> Floats:
+    seen = np.minimum(context, kind.top_k) if kind.top_k else context
+    time = operators.decode_mla_s(
+        batch,
+        seen,
+        kind.heads,
+        kind.absorbed_width,
+        kind.kv_bytes_per_token,
+        kind.sequence_s,
+        kind.decode_flops_per_s,
+        kind.decode_bytes_per_s,
+        exponent=2.0,
+    )
+    if kind.top_k:  # the indexer scans 8-bit keys and a scale of the whole context
+        time = time + batch * context * ((kind.index_dim + 4.0) / (0.6 * memory_bytes_per_s))
+    return time
+
+
+def _prefill_attention_s(worker: Worker, chunk: Floats, prompt: Floats, share: Floats) -> Floats:
+    total = np.zeros(chunk.shape)
+    if not np.any(chunk > 0):
+        return total
+    units = worker.accelerator.compute_units
+    for kind in worker.softmax:
+        whole = operators.prefill_attention_s(
+            prompt, kind.heads, kind.head_dim, kind.softmax_tokens, units, kind.prefill_flops_per_s, kind.window_tokens
+        )
+        total = total + kind.count * share * whole
+    for latent in worker.latent:
+        whole = operators.prefill_mla_s(
+            prompt,
+            latent.heads,
+            latent.expanded_width,
+            latent.softmax_tokens,
+            units,
+            latent.prefill_flops_per_s,
+            latent.top_k,
+        )
+        total = total + latent.count * share * whole
+    for recurrent in worker.recurrent:
+        scan = operators.prefill_recurrent_s(chunk, recurrent.state_elements, recurrent.prefill_flops_per_s)
+        total = total + recurrent.count * scan
+    return total
+
+
+def _experts_s(worker: Worker, routed: Floats) -> Floats:
+    total = np.zeros(routed.shape)
+    for kind in worker.experts:
+        total = total + kind.count * (_expert_gemms_s(worker, kind, routed) + _routing_s(worker, kind, routed))
+    return total
+
+
+def _expert_gemms_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:
+    return operators.experts_s(
+        routed * kind.top_k / worker.ep,
+        operators.distinct_experts(kind.experts, kind.top_k, routed) / worker.ep,
+        worker.shape.hidden,
+        kind.intermediate,
+        kind.matrices,
+        kind.weight_bytes,
+        kind.flops_per_s,
+        kind.bytes_per_s,
+        kind.exponent,
+    )
+
+
+def _routing_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:
+    gathered = routed if worker.dp == 1 else routed / min(worker.ep, worker.dp)
+    bandwidth = worker.accelerator.memory_bytes_per_s
+    return operators.routing_s(gathered, kind.top_k, worker.shape.hidden, kind.gather_factor, bandwidth)
+
+
+def _collectives_s(worker: Worker, tokens: Floats, routed: Floats) -> Floats:
+    total = np.zeros(tokens.shape)
+    if worker.all_reduce is not None:
+        link, hidden = worker.all_reduce, worker.shape.hidden
+        one = collectives.all_reduce_s(
+            2.0 * hidden * tokens, worker.tp, link.latency_s, link.bytes_per_s, link.exponent
+        )
+        total = total + worker.all_reduces * one
+    if worker.dp > 1:
+        for kind in worker.experts:
+            total = total + kind.count * _exchange_s(worker, kind.top_k, tokens, routed)
+    return worker.constants.collective_factor * total
+
+
+def _exchange_s(worker: Worker, top_k: int, tokens: Floats, routed: Floats) -> Floats:
+    """Experts' activations between attention ranks: the cheaper of all-to-all and gathering every token."""
+    count, hidden = worker.tp * worker.dp, worker.shape.hidden
+    rank_tokens = np.maximum(tokens, routed / worker.dp)
+    direct = collectives.all_to_all_s(rank_tokens, top_k, hidden, count, worker.all_to_all_bytes_per_s)
+    if worker.all_gather is None or worker.reduce_scatter is None:
+        return direct
+    size = 2.0 * hidden * routed
+    gathered = _gather_s(worker.all_gather, size, count) + _gather_s(worker.reduce_scatter, size, count)
+    return np.minimum(direct, gathered)
+
+
+def _gather_s(link: Link, size_bytes: Floats, ranks: int) -> Floats:
+    return collectives.gather_s(size_bytes, ranks, link.latency_s, link.bytes_per_s, link.exponent)
+
+
+def _launch_s(worker: Worker, batch: Floats, chunk: Floats) -> Floats:
+    always = worker.gemms.start_up_s + worker.head.start_up_s
+    always += sum(kind.count * kind.start_up_s for kind in worker.experts)
+    mixers: tuple[SoftmaxKind | LatentKind | RecurrentKind, ...] = (*worker.softmax, *worker.latent, *worker.recurrent)
+    decode = sum(kind.count * kind.decode_start_up_s for kind in mixers)
+    prefill = sum(kind.count * kind.prefill_start_up_s for kind in mixers)
+    start_up = always + decode * (batch > 0) + prefill * (chunk > 0)
+    constants = worker.constants
+    return constants.kernel_gap_s * worker.kernels + constants.start_up_factor * start_up
+
+
+# ----------------------------------------------------------------------------------------------------------- prefill
+
+
+def prefill_step_s(
+    worker: Worker, prefill_tokens: Numbers, prompt_tokens: Numbers, expert_tokens: Numbers | None = None
+) -> StepTime:
+    """One step that only prefills, on one rank: gp step(0, p) + hm (nk + 6 L) (FIDELITY §3, prefill first)."""
+    if expert_tokens is None:
+        expert_tokens = prefill_tokens
+    alone = step(worker, 0.0, 0.0, prefill_tokens, prompt_tokens, expert_tokens)
+    floor = step_floor_s(worker, 0.0, 0.0, prefill_tokens, prompt_tokens, expert_tokens)
+    return _as_busy_step(worker, alone.scaled(worker.constants.prefill_factor), prefill_tokens, floor)
+
+
+def _as_busy_step(worker: Worker, time: StepTime, prefill_tokens: Numbers, floor_s: Floats) -> StepTime:
+    """Add the launches of a step that no graph replays, and keep a factor below 1 from passing the floor."""
+    per_step = worker.constants.prefill_kernel_s * (worker.kernels + 6.0 * worker.layers)
+    launches = per_step * (np.asarray(prefill_tokens) > 0)
+    busy = StepTime(**{**time.parts_s, "launch_s": time.launch_s + launches})
+    return StepTime(**{**busy.parts_s, "floor_s": busy.floor_s + np.maximum(floor_s - busy.total_s, 0.0)})
+
+
+def prefill_s(worker: Worker, prompt_tokens: Numbers, token_budget: Numbers, busy_ranks: Numbers = 1.0) -> PrefillTime:
+    """Service time S(I) of one prompt on an otherwise idle worker (FIDELITY §4, S1).
+
+    ceil(I / C) equal chunks of one step each; the attention of the whole prompt is counted once.
+    `busy_ranks` > 1: that many attention ranks prefill a prompt each at the same time and share the experts.
+    """
+    prompt = np.asarray(prompt_tokens, dtype=float)
+    chunks = np.maximum(np.ceil(prompt / np.asarray(token_budget)), 1.0)
+    chunk = prompt / chunks
+    one = prefill_step_s(worker, chunk, prompt, chunk * busy_ranks)
+    return PrefillTime(one.scaled(chunks), chunks)
+
+
+# ------------------------------------------------------------------------------------------------- decode and mixed
+
+
+def decode_s(
+    worker: Worker, batch_per_worker: Numbers, context_tokens: Numbers, context_scv: Numbers = 0.0
+) -> StepTime:
+    """One decode step of a worker with `batch_per_worker` sequences over all its ranks.
+
+    With attention data parallelism the step lasts as long as its fullest rank: sequences are spread evenly (a rank
+    holds at least one when the worker has one), and the fullest rank's cache exceeds the mean by the expected maximum
+    of dp normal draws, with `context_scv` the squared coefficient of variation of a sequence's context
+    (MODELLING §3).
+    """
+    batch = np.asarray(batch_per_worker, dtype=float)
+    return step(worker, *_fullest_rank(worker, batch, context_tokens, context_scv), expert_tokens=batch)
+
+
+def _fullest_rank(worker: Worker, batch: Floats, context: Numbers, context_scv: Numbers) -> tuple[Floats, Floats]:
+    """Sequences and mean context of the rank that every other rank waits for."""
+    rank_batch = np.maximum(batch / worker.dp, np.minimum(batch, 1.0))
+    spread = expected_maximum(worker.dp) * np.sqrt(context_scv / np.maximum(rank_batch, 1.0))
+    return rank_batch, context * (1.0 + spread)
+
+
+def expected_maximum(draws: int) -> float:
+    """Mean of the largest of `draws` standard normal draws (Blom 1958), below its bound sqrt(2 ln draws)."""
+    return NormalDist().inv_cdf((draws - 0.375) / (draws + 0.25)) if draws > 1 else 0.0
+
+
+def mixed_s(
+    worker: Worker,
+    batch_per_worker: Numbers,
+    context_tokens: Numbers,
+    prefill_tokens: Numbers,
+    prompt_tokens: Numbers,
+    expert_tokens: Numbers | None = None,
+    context_scv: Numbers = 0.0,
+) -> StepTime:
+    """One step that decodes `batch_per_worker` sequences and prefills `prefill_tokens` tokens on one rank.
+
+    td + gp (step(b, p) - td) + hm (nk + 6 L), td the same step without the prefill (FIDELITY §3, mixed engines).
+    `expert_tokens` of all ranks defaults to the whole batch and the prefill of one rank; the decoding rank is the
+    fullest one, as in `decode_s`.
+    """
+    batch = np.asarray(batch_per_worker, dtype=float)
+    if expert_tokens is None:
+        expert_tokens = batch + prefill_tokens
+    rank = _fullest_rank(worker, batch, context_tokens, context_scv)
+    plain = step(worker, *rank, expert_tokens=batch)
+    both = step(worker, *rank, prefill_tokens, prompt_tokens, expert_tokens)
+    floor = step_floor_s(worker, *rank, prefill_tokens, prompt_tokens, expert_tokens)
+    factor = worker.constants.prefill_factor
+    return _as_busy_step(worker, plain.scaled(1.0 - factor).plus(both.scaled(factor)), prefill_tokens, floor)

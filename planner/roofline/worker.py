@@ -1,0 +1,165 @@
+"""A worker: one model on tp x dp accelerators, with every constant a step needs looked up once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.errors import FieldError
+from planner.records import (
+    Accelerator,
+    DenseFeedForward,
+    EngineConstants,
+    Experts,
+    LatentAttention,
+    LayerKind,
+    ModelShape,
+    RecurrentMixer,
+    SoftmaxAttention,
+)
+from planner.roofline.collectives import all_to_all_bytes_per_s
+from planner.roofline.efficiency import compute_dtype, quantizes_activations
+from planner.roofline.kinds import ExpertsKind, Gemms, LatentKind, Link, RecurrentKind, SoftmaxKind
+from planner.roofline.lookup import Lookup
+from planner.roofline.matrices import Matrix, rank_matrices
+from planner.shapes import ranks
+from planner.shapes.formats import ComponentDtypes, component_dtypes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Worker:
+    """One worker and everything its steps are computed from. Per rank unless said; build with `build_worker`."""
+
+    shape: ModelShape
+    weights: str
+    kv_dtype: str
+    accelerator: Accelerator
+    engine_id: str
+    constants: EngineConstants
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    layers: int
+    gemms: Gemms
+    head: Gemms  # sees only tokens that are sampled
+    softmax: tuple[SoftmaxKind, ...]
+    latent: tuple[LatentKind, ...]
+    recurrent: tuple[RecurrentKind, ...]
+    experts: tuple[ExpertsKind, ...]
+    elements_per_token: float  # element-wise work
+    kernels: float  # small kernels of a step without an operator of their own
+    all_reduces: int  # per step
+    all_reduce: Link | None  # None: one rank
+    all_gather: Link | None  # None: attention is not spread, or the ranks share no scale-up fabric
+    reduce_scatter: Link | None
+    all_to_all_bytes_per_s: float
+    trust: str  # of the least trusted constants: high | medium | low
+
+    @property
+    def accelerators(self) -> int:
+        return self.tp * self.pp * self.dp
+
+
+def build_worker(
+    shape: ModelShape,
+    weights: str,
+    kv_dtype: str,
+    accelerator: Accelerator,
+    engine_id: str,
+    constants: EngineConstants,
+    tp: int = 1,
+    pp: int = 1,
+    ep: int = 1,
+    dp: int = 1,
+) -> Worker:
+    """Look up every constant of one worker (FIDELITY §2).
+
+    Raises
+    ------
+    FieldError
+        The parallelism does not divide the model or leaves the scale-up domain, nothing connects the ranks, or an
+        operator has no constants on this accelerator.
+    """
+    _refuse(shape, accelerator, tp, pp, ep, dp)
+    lookup = Lookup(accelerator, engine_id, constants, kv_dtype)
+    dtypes = component_dtypes(shape, weights)
+    moe_tp = tp * dp / ep
+    mixers = [(kind.count, kind.mixer) for kind in shape.layers]
+    blocks = [(kind.count, kind.feed_forward) for kind in shape.layers]
+    experts = tuple(
+        lookup.experts(n, block, dtypes.experts, moe_tp) for n, block in blocks if isinstance(block, Experts)
+    )
+    spread = dp > 1 and bool(experts)
+    gathers = spread and tp * dp <= accelerator.scaleup_domain
+    return Worker(
+        shape=shape,
+        weights=weights,
+        kv_dtype=kv_dtype,
+        accelerator=accelerator,
+        engine_id=engine_id,
+        constants=constants,
+        tp=tp,
+        pp=pp,
+        ep=ep,
+        dp=dp,
+        layers=ranks.layer_count(shape),
+        gemms=lookup.gemms(rank_matrices(shape, dtypes, tp)),
+        head=lookup.gemms([Matrix(shape.vocabulary / tp, shape.hidden, 1, dtypes.head)]),
+        softmax=tuple(lookup.softmax(n, mixer, tp) for n, mixer in mixers if isinstance(mixer, SoftmaxAttention)),
+        latent=tuple(lookup.latent(n, mixer, tp) for n, mixer in mixers if isinstance(mixer, LatentAttention)),
+        recurrent=tuple(lookup.recurrent(n, mixer, tp) for n, mixer in mixers if isinstance(mixer, RecurrentMixer)),
+        experts=experts,
+        elements_per_token=sum(kind.count * _elements(kind, shape.hidden, tp) for kind in shape.layers),
+        kernels=15.0 + sum(kind.count * _kernels(kind, dtypes, accelerator) for kind in shape.layers),
+        all_reduces=sum(n * (part is not None) for n, part in (*mixers, *blocks)),
+        all_reduce=lookup.link("all_reduce", tp) if tp > 1 else None,
+        all_gather=lookup.link("all_gather", tp * dp) if gathers else None,
+        reduce_scatter=lookup.link("reduce_scatter", tp * dp) if gathers else None,
+        all_to_all_bytes_per_s=_all_to_all(accelerator, tp * dp) if spread else 0.0,
+        trust=lookup.trust,
+    )
+
+
+def _refuse(shape: ModelShape, accelerator: Accelerator, tp: int, pp: int, ep: int, dp: int) -> None:
+    if pp != 1:
+        raise FieldError("pp", f"pipeline parallelism {pp} has no step model; use tp, ep or dp")
+    reason = ranks.why_not(shape, tp, pp, ep, dp)
+    if reason:
+        degree = reason.split()[0]
+        raise FieldError(degree if degree in ("tp", "ep", "dp") else "ep", reason)
+    domain = max(accelerator.scaleup_domain, accelerator.node_accelerators)
+    if tp > domain:
+        raise FieldError("tp", f"tp {tp} leaves the scale-up domain: {accelerator.id} connects {domain} accelerators")
+
+
+def _all_to_all(accelerator: Accelerator, count: int) -> float:
+    rate = all_to_all_bytes_per_s(
+        count, accelerator.scaleup_bytes_per_s, accelerator.scaleup_domain, accelerator.nic_bytes_per_s
+    )
+    if rate <= 0:
+        raise FieldError("dp", f"{accelerator.id} has no network for {count} of them")
+    return rate
+
+
+def _elements(kind: LayerKind, hidden: int, tp: int) -> float:
+    """Element-wise work of one token in one layer (FIDELITY §2, `lin`)."""
+    block = kind.feed_forward
+    width = block.intermediate if isinstance(block, DenseFeedForward) else 0
+    if isinstance(block, Experts):
+        width = block.shared_intermediate
+    return 10.0 * hidden + 3.0 * width / tp
+
+
+def _kernels(kind: LayerKind, dtypes: ComponentDtypes, accelerator: Accelerator) -> float:
+    """Small kernels of one layer (FIDELITY §2, nk): norms, rotary, cache write, quantize, router, permute."""
+    count = 13.0 if isinstance(kind.mixer, LatentAttention | RecurrentMixer) else 9.0
+    if isinstance(kind.mixer, LatentAttention) and kind.mixer.index_heads:
+        count += 10.0
+    if kind.mixer is None or kind.feed_forward is None:  # half a layer
+        count /= 2.0
+    formats = [dtypes.attention]
+    if isinstance(kind.feed_forward, Experts):
+        count += 7.0
+        formats.append(dtypes.experts)
+    quantizes = any(quantizes_activations(compute_dtype(accelerator, dtype)) for dtype in formats)
+    return count + 2.0 * quantizes

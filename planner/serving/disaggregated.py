@@ -1,0 +1,236 @@
+"""Two pools: prefill as M/G/k, decode as a state-dependent batch, and the hand-over between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planner.queueing.moving import MovingWait, backlog_composite
+from planner.queueing.occupancy import BatchLaw, batch_law, kv_tokens_quantile
+from planner.queueing.routing import join_shortest_queue
+from planner.queueing.service import ServiceLaw
+from planner.queueing.total import total_mean_s, total_quantile_s
+from planner.queueing.waiting import Wait
+from planner.records import Floats, PoolState, Scenario, TransferState
+from planner.serving.outcome import Outcome
+from planner.serving.role import Role
+from planner.serving.statistics import averaged_over_stay_s, combined, statistics, waiting_atoms
+from planner.serving.traffic import Traffic, trace_work
+from planner.serving.transfer import Transfer, transfer
+
+
+@dataclass(frozen=True, eq=False)
+class PrefillLaw:
+    """The prefill pool at each entry of `replicas`."""
+
+    role: Role
+    replicas: Floats
+    wait: Wait | MovingWait
+
+    @property
+    def utilization(self) -> Floats:
+        return np.asarray(self.wait.load)
+
+    def total_quantile_s(self, after_s: Floats, q: float) -> Floats:
+        """Quantile of wait + own prefill + `after_s` (per input atom), one value per entry of `replicas` [s]."""
+        traffic = self.role.traffic
+        return total_quantile_s(self.wait, self.role.own_prefill_s + after_s, traffic.input_weights, q)
+
+    def total_mean_s(self, after_s: Floats) -> Floats:
+        traffic = self.role.traffic
+        return total_mean_s(self.wait, self.role.own_prefill_s + after_s, traffic.input_weights)
+
+
+def prefill_law(role: Role, replicas: Floats) -> PrefillLaw:
+    """M/G/k with the whole service histogram, join-shortest-queue, on moving load where there is a trace.
+
+    Each attention-DP rank prefills its own prompt, so servers = replicas * dp (HOUSE §7). QUEUEING §2-3, MODELLING §7.2.
+    """
+    traffic = role.traffic
+    servers = np.asarray(replicas, dtype=float) * role.dp
+    service = ServiceLaw(role.service_s, traffic.input_weights)
+    if traffic.arrivals is None:
+        return PrefillLaw(role, replicas, join_shortest_queue(servers, traffic.requests_per_s, service))
+    times_s, work_s, duration_s = trace_work(traffic, role.service_s)
+    return PrefillLaw(role, replicas, backlog_composite(times_s, work_s, servers, duration_s, service))
+
+
+@dataclass(frozen=True, eq=False)
+class DecodeLaw:
+    """The decode pool at each entry of `replicas`, for one batch cap."""
+
+    role: Role
+    replicas: Floats
+    max_batch: int
+    batch: BatchLaw  # arrays (replicas, windows)
+
+    @cached_property
+    def token_weights(self) -> Floats:
+        traffic = self.role.traffic
+        weights = traffic.window_requests_per_s * traffic.window_weights
+        return weights / weights.sum()
+
+    @property
+    def stable(self) -> Floats:
+        return np.asarray(self.batch.stable).all(axis=-1)
+
+    @property
+    def utilization(self) -> Floats:
+        """Largest offered load over the windows against what the full batch clears."""
+        return np.asarray(self.batch.load).max(axis=-1)
+
+    @cached_property
+    def mean_itl_s(self) -> Floats:
+        return np.asarray(self.batch.mean_itl_s) @ self.token_weights
+
+    def itl_quantile_s(self, q: float) -> Floats:
+        return np.asarray(self.batch.itl_quantile_s(q, self.token_weights))
+
+    def tpot_quantile_s(self, q: float) -> Floats:
+        return averaged_over_stay_s(self.mean_itl_s, self.itl_quantile_s(q))
+
+    @cached_property
+    def mean_batch(self) -> Floats:
+        return np.asarray(self.batch.mean_batch) @ self.role.traffic.window_weights
+
+    @cached_property
+    def wait_probability(self) -> Floats:
+        return np.asarray(self.batch.wait_probability) @ self.token_weights
+
+    @cached_property
+    def wait_mean_s(self) -> Floats:
+        return np.asarray(self.batch.wait_mean_s) @ self.token_weights
+
+
+def decode_law(role: Role, replicas: Floats, max_batch: int) -> DecodeLaw:
+    """The state-dependent batch of QUEUEING §4.1, pooled over replicas, on each window of the load."""
+    traffic = role.traffic
+    law = batch_law(
+        traffic.window_requests_per_s,
+        traffic.mean_steps,
+        role.decode_curve_s(max_batch),
+        np.asarray(replicas, dtype=float),
+        steps_law=traffic.steps_law,
+    )
+    return DecodeLaw(role, replicas, max_batch, law)
+
+
+def ttft_shift_s(role: Role, mean_itl_s: Floats, mean_batch: Floats) -> Floats:
+    """What TTFT holds besides wait, own prefill and transfer: f0 + fr step + fN b [s] (HOUSE §7, FIDELITY §3)."""
+    constants = role.constants
+    return constants.ttft_fixed_s + constants.ttft_steps * mean_itl_s + constants.ttft_sequence_s * mean_batch
+
+
+def outcome(
+    scenario: Scenario, traffic: Traffic, prefill: Role, decode: Role, replicas: tuple[int, int], max_batch: int
+) -> Outcome:
+    """One disaggregated deployment under load; `replicas` are (prefill, decode)."""
+    first = prefill_law(prefill, np.array([replicas[0]]))
+    second = decode_law(decode, np.array([replicas[1]]), max_batch)
+    moved = transfer(prefill, decode, replicas[0], replicas[1], scenario.network_bytes_per_s)
+    mean_itl_s, mean_batch = float(second.mean_itl_s[0]), float(second.mean_batch[0])
+    shift_s = float(ttft_shift_s(decode, second.mean_itl_s, second.mean_batch)[0]) + moved.queue_s
+    own_s = prefill.own_prefill_s + moved.exposed_s
+    slots = waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]))
+    ttft_atoms = combined(own_s, traffic.input_weights, *slots)
+    joint_s = np.interp(traffic.joint_input_tokens, traffic.input_tokens, own_s)
+    stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0) * mean_itl_s
+    e2e_atoms = combined(joint_s + stay_s, traffic.joint_weights, *waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]), 4))
+    return Outcome(
+        ttft_s=_sum_statistics(first, ttft_atoms, shift_s),
+        itl_s=statistics(mean_itl_s, lambda q: float(second.itl_quantile_s(q)[0])),
+        tpot_s=statistics(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0])),
+        e2e_s=_sum_statistics(first, e2e_atoms, shift_s),
+        requests_per_s_max=min(_prefill_limit(prefill, replicas[0]), _decode_limit(decode, replicas[1], max_batch)),
+        ttft_parts_s=_ttft_parts(first, second, moved),
+        step_parts_s=_step_parts(decode, mean_batch),
+        prefill=_prefill_state(first),
+        decode=decode_state(second, moved),
+        transfer=_transfer_state(moved, traffic, replicas[1]),
+    )
+
+
+def _sum_statistics(law: PrefillLaw, atoms: tuple[Floats, Floats], shift_s: float) -> dict[str, float]:
+    values, weights = atoms
+    mean = float(total_mean_s(law.wait, values, weights)[0])
+    return statistics(mean + shift_s, lambda q: float(total_quantile_s(law.wait, values, weights, q)[0]) + shift_s)
+
+
+def _prefill_limit(role: Role, replicas: int) -> float:
+    return replicas * role.dp / float(role.traffic.input_weights @ role.service_s)
+
+
+def _decode_limit(role: Role, replicas: int, max_batch: int) -> float:
+    traffic = role.traffic
+    if traffic.mean_steps <= 0.0:
+        return np.inf
+    full_s = float(role.decode_curve_s(max_batch)[-1])
+    return replicas * max_batch / (traffic.mean_steps * full_s)
+
+
+def _ttft_parts(first: PrefillLaw, second: DecodeLaw, moved: Transfer) -> dict[str, float]:
+    weights = first.role.traffic.input_weights
+    constants = second.role.constants
+    return {
+        "wait_s": float(np.asarray(first.wait.mean_s)[0]),
+        "prefill_s": float(weights @ first.role.own_prefill_s),
+        "transfer_s": float(weights @ moved.exposed_s) + moved.queue_s,
+        "admission_s": float(second.wait_mean_s[0]),
+        "first_steps_s": constants.ttft_steps * float(second.mean_itl_s[0]),
+        "front_end_s": constants.ttft_fixed_s + constants.ttft_sequence_s * float(second.mean_batch[0]),
+    }
+
+
+def _step_parts(role: Role, mean_batch: float) -> dict[str, float]:
+    parts = role.decode(np.array([max(mean_batch, 1.0)])).parts_s
+    return {name: float(np.ravel(value)[0]) * role.step_factor for name, value in parts.items()}
+
+
+def _prefill_state(law: PrefillLaw) -> PoolState:
+    role = law.role
+    traffic = role.traffic
+    busy = float(law.utilization[0])
+    held = float(traffic.input_weights @ (traffic.input_tokens * role.service_s) / (traffic.input_weights @ role.service_s))
+    return PoolState(
+        utilization=busy,
+        mean_batch=busy * role.dp,
+        kv_capacity_tokens=role.memory.kv_bytes / float(np.ravel(role.kv_bytes_on_rank(np.array([held])))[0]) * held * role.dp,
+        kv_mean_tokens=busy * held * role.dp,
+        kv_p99_tokens=float(traffic.input_tokens.max()) * role.dp,
+        memory_bytes=role.memory.parts(),
+        trust=str(np.ravel(law.wait.trust)[0]),
+        trust_reason=str(np.ravel(law.wait.trust_reason)[0]),
+    )
+
+
+def decode_state(law: DecodeLaw, moved: Transfer | None = None) -> PoolState:
+    """State of the decode pool's first entry: load, batch, KV held per worker."""
+    role = law.role
+    mean = float(law.mean_batch[0]) / role.dp
+    variance = float(np.asarray(law.batch.variance_batch)[0] @ role.traffic.window_weights) / role.dp
+    p99_bytes = float(np.ravel(kv_tokens_quantile(mean, variance, role.resident_bytes_moments, 0.99))[0])
+    per_token = role.kv_bytes_per_resident_token
+    utilization = float(law.utilization[0])
+    return PoolState(
+        utilization=utilization,
+        mean_batch=float(law.mean_batch[0]),
+        kv_capacity_tokens=role.kv_capacity_tokens,
+        kv_mean_tokens=float(law.mean_batch[0]) * role.traffic.context_moments[0],
+        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / per_token * role.dp,
+        memory_bytes=role.memory.parts(),
+        trust="caution" if utilization > 0.9 else "ok",
+        trust_reason="the full batch is over 90 % busy in the worst window" if utilization > 0.9 else "",
+    )
+
+
+def _transfer_state(moved: Transfer, traffic: Traffic, decode_replicas: int) -> TransferState:
+    in_flight = traffic.requests_per_s / decode_replicas * (moved.mean_duration_s + moved.queue_s)
+    return TransferState(
+        bytes_per_request=moved.bytes_per_request,
+        bytes_per_s=moved.bytes_per_s,
+        mean_s=float(traffic.input_weights @ moved.exposed_s) + moved.queue_s,
+        utilization=moved.utilization,
+        staging_tokens=in_flight * traffic.mean_input_tokens,
+    )

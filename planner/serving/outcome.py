@@ -1,0 +1,29 @@
+"""What one evaluation yields before intervals are put around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planner.records import Note, PoolState, TransferState
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One deployment at one factor on its step times. Statistics are keyed by records.STATISTICS."""
+
+    ttft_s: Mapping[str, float]
+    itl_s: Mapping[str, float]
+    tpot_s: Mapping[str, float]
+    e2e_s: Mapping[str, float]
+    requests_per_s_max: float
+    ttft_parts_s: Mapping[str, float]
+    step_parts_s: Mapping[str, float]
+    prefill: PoolState | None
+    decode: PoolState
+    transfer: TransferState | None
+    prefill_time_fraction: float = 0.0
+    notes: tuple[Note, ...] = ()
+
+    def statistic(self, metric: str, name: str) -> float:
+        return {"ttft": self.ttft_s, "itl": self.itl_s, "tpot": self.tpot_s, "e2e": self.e2e_s}[metric][name]

@@ -1,0 +1,185 @@
+"""One worker in one role: its step times, its KV room and the largest batch that fits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from planner.engines.rules import why_not_worker
+from planner.errors import FieldError
+from planner.queueing.occupancy import batch_for_memory
+from planner.records import Accelerator, EngineConstants, Floats, Pool, Scenario
+from planner.roofline.guards import step_floor_s
+from planner.roofline.memory import MemoryBudget, memory
+from planner.roofline.steps import PrefillTime, StepTime, decode_s, mixed_s, prefill_s
+from planner.roofline.worker import Worker, build_worker
+from planner.serving.traffic import Traffic
+from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes
+
+RoleName = Literal["prefill", "decode", "colocated"]
+MEMORY_QUANTILE = 0.999  # share of time the KV pool must hold the batch without preemption (QUEUEING §5)
+RESIDENCE_NODES, RESIDENCE_WEIGHTS = np.polynomial.legendre.leggauss(5)
+
+
+@dataclass(frozen=True, eq=False)
+class Role:
+    """A worker bound to its traffic. `step_factor` scales every step time and serves the intervals."""
+
+    name: RoleName
+    accelerator: Accelerator
+    worker: Worker
+    constants: EngineConstants
+    memory: MemoryBudget
+    traffic: Traffic
+    token_budget: int
+    step_factor: float
+    reserved_output_fraction: float
+    engine_max_batch: int  # per rank
+
+    @property
+    def dp(self) -> int:
+        return self.worker.dp
+
+    @property
+    def worker_accelerators(self) -> int:
+        return self.worker.tp * self.worker.pp * self.worker.dp
+
+    @cached_property
+    def prefill_time(self) -> PrefillTime:
+        """Prefill of each input atom, unscaled. Under attention DP every rank is taken to prefill a prompt too."""
+        return prefill_s(self.worker, self.traffic.input_tokens, self.token_budget, busy_ranks=self.dp)
+
+    @cached_property
+    def service_s(self) -> Floats:
+        """Prefill service time of each input atom [s]."""
+        return np.asarray(self.prefill_time.total_s) * self.step_factor
+
+    @cached_property
+    def prefill_floor_s(self) -> Floats:
+        """Least time physics allows for the prefill of each input atom [s]."""
+        chunks = self.prefill_time.chunks
+        chunk = self.traffic.input_tokens / chunks
+        floor = step_floor_s(self.worker, np.zeros_like(chunk), np.zeros_like(chunk), chunk, self.traffic.input_tokens, chunk)
+        return np.asarray(floor * chunks)
+
+    @cached_property
+    def own_prefill_s(self) -> Floats:
+        """What a request feels of its own prefill: kT S(I), never below physics [s] (FIDELITY §4)."""
+        return np.maximum(self.constants.own_prefill_factor * self.service_s, self.prefill_floor_s)
+
+    def decode(self, batch_per_worker: Floats) -> StepTime:
+        """One decode step at the residents' mean context, unscaled; arrays over batches of the whole worker."""
+        return decode_s(self.worker, batch_per_worker, self.traffic.context_moments[0], self.traffic.context_scv)
+
+    def mixed(self, batch_per_worker: Floats, prefill_tokens: Floats) -> StepTime:
+        """One step that decodes and, on every rank, prefills `prefill_tokens` of prompts as long as a token sees."""
+        lengths, weights = self.traffic.input_tokens, self.traffic.input_weights
+        seen = float(weights @ lengths**2 / (weights @ lengths))
+        batch = np.asarray(batch_per_worker, dtype=float)
+        context = self.traffic.context_moments[0]
+        return mixed_s(self.worker, batch, context, prefill_tokens, seen, batch + self.dp * np.asarray(prefill_tokens))
+
+    def decode_curve_s(self, max_batch: int) -> Floats:
+        """Step time t(1..max_batch) of the worker [s]."""
+        return np.asarray(self.decode(np.arange(1, max_batch + 1, dtype=float)).total_s) * self.step_factor
+
+    @cached_property
+    def resident_bytes_moments(self) -> tuple[float, float, float]:
+        """First three moments of the bytes a resident holds on a rank, output-biased (QUEUEING §5) [bytes^j].
+
+        Windows and recurrent state make bytes bend in tokens, so the integral over the stay is a quadrature.
+        """
+        return self._held_moments((RESIDENCE_NODES + 1.0) / 2.0, RESIDENCE_WEIGHTS / 2.0)
+
+    def _held_moments(self, shares: Floats, weights: Floats) -> tuple[float, float, float]:
+        traffic = self.traffic
+        tokens = traffic.joint_input_tokens[:, None] + traffic.joint_output_tokens[:, None] * shares
+        held = self.kv_bytes_on_rank(tokens)
+        biased = traffic.joint_weights * np.maximum(traffic.joint_output_tokens, 1e-9)
+        biased = biased / biased.sum()
+        first, second, third = (float(biased @ (held**power @ weights)) for power in (1, 2, 3))
+        return first, second, third
+
+    def kv_bytes_on_rank(self, tokens: Floats) -> Floats:
+        """Bytes on each rank of the group that holds a sequence of `tokens` [bytes]."""
+        worker = self.worker
+        return np.asarray(kv_bytes_per_rank(worker.shape, worker.kv_dtype, worker.tp, worker.pp, tokens))
+
+    @cached_property
+    def kv_bytes_per_resident_token(self) -> float:
+        """Bytes on a rank per token held, at the residents' mean [bytes/token]."""
+        return self.resident_bytes_moments[0] / self.traffic.context_moments[0]
+
+    @property
+    def kv_capacity_tokens(self) -> float:
+        """Tokens the worker's KV pool holds at the residents' mean mix [tokens]."""
+        return self.memory.kv_bytes / self.kv_bytes_per_resident_token * self.dp
+
+    @cached_property
+    def memory_batch(self) -> int:
+        """Largest batch of the worker whose KV fits `MEMORY_QUANTILE` of the time; 0 when not even one does."""
+        pool_bytes = self.memory.kv_bytes
+        if self.name == "colocated":
+            pool_bytes -= self._prompt_bytes_in_flight()
+        if pool_bytes <= 0.0:
+            return 0
+        if self.reserved_output_fraction >= 1.0:
+            per_rank = self._batch_by_reservation(pool_bytes)
+        else:
+            per_rank = int(batch_for_memory(pool_bytes, self.resident_bytes_moments, q=MEMORY_QUANTILE))
+        return min(per_rank, self.engine_max_batch) * self.dp
+
+    def _batch_by_reservation(self, pool_bytes: float) -> int:
+        """Engines that reserve I + O on admission: (M - E[R^2]/2E[R]) / E_O[R] (QUEUEING §5)."""
+        traffic = self.traffic
+        reserved = self.kv_bytes_on_rank(traffic.joint_input_tokens + traffic.joint_output_tokens)
+        weights = traffic.joint_weights
+        mean, square = float(weights @ reserved), float(weights @ reserved**2)
+        biased = self._held_moments(np.array([1.0]), np.array([1.0]))[0]
+        return max(int((pool_bytes - 0.5 * square / mean) / biased), 0)
+
+    def _prompt_bytes_in_flight(self) -> float:
+        lengths, weights = self.traffic.input_tokens, self.traffic.input_weights
+        return float(weights @ (lengths * self.kv_bytes_on_rank(lengths)) / (weights @ lengths))
+
+    @cached_property
+    def transfer_bytes(self) -> Floats:
+        """Bytes that leave the prefill pool for each input atom [bytes]."""
+        return np.asarray(sequence_kv_bytes(self.worker.shape, self.worker.kv_dtype, self.traffic.input_tokens))
+
+
+def build_role(
+    scenario: Scenario,
+    traffic: Traffic,
+    name: RoleName,
+    pool: Pool,
+    accelerator: Accelerator,
+    step_factor: float = 1.0,
+) -> Role:
+    """Bind a worker shape to a role. Raises FieldError when the model, the memory or the engine cannot run it."""
+    engine = scenario.engine
+    reason = why_not_worker(engine, scenario.model, pool, name, scenario.weights)
+    if reason:
+        raise FieldError(f"deployment.{name}", reason)
+    constants = engine.colocated if name == "colocated" else engine.disaggregated
+    worker = build_worker(
+        scenario.model, scenario.weights, scenario.kv_dtype, accelerator, engine.id, constants,
+        tp=pool.tp, pp=pool.pp, ep=pool.ep, dp=pool.dp,
+    )
+    budget = pool.token_budget or engine.token_budget
+    max_batch_per_rank = -(-(pool.max_batch or engine.max_batch) // pool.dp)
+    return Role(
+        name=name,
+        accelerator=accelerator,
+        worker=worker,
+        constants=constants,
+        memory=memory(worker, engine, token_budget=budget, max_batch=min(max_batch_per_rank, engine.max_batch), role=name),
+        traffic=traffic,
+        token_budget=budget,
+        step_factor=step_factor,
+        reserved_output_fraction=engine.reserved_output_fraction,
+        engine_max_batch=engine.max_batch,
+    )

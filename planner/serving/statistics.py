@@ -1,0 +1,46 @@
+"""Statistics of a law by their names in a result, and the law of a request's mean gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from planner.records import PROBABILITY, Floats
+
+STAY_AVERAGING_FACTOR = float(np.sqrt(2.0 / np.e))
+
+
+def statistics(mean: float, quantile: Callable[[float], float]) -> dict[str, float]:
+    """Every statistic of records.STATISTICS."""
+    return {"mean": mean} | {name: quantile(q) for name, q in PROBABILITY.items()}
+
+
+def averaged_over_stay_s(mean_itl_s: Floats | float, itl_quantile_s: Floats | float) -> Floats:
+    """Quantile of TPOT, the gap averaged over one request's stay, from the same quantile of a single gap [s].
+
+    The batch forgets itself in about one stay R. The average of a process with correlation time R over a window R
+    keeps 2 (R/R)^2 (R/R - 1 + e^-1) = 2/e of its variance, so deviations from the mean shrink by sqrt(2/e).
+    Source: Ornstein-Uhlenbeck averaging; tests hold it against the step simulations of `data/queueing/serve_steps.csv`.
+    """
+    return np.asarray(mean_itl_s + STAY_AVERAGING_FACTOR * (np.asarray(itl_quantile_s) - mean_itl_s))
+
+
+def waiting_atoms(probability: float, mean_s: float, atoms: int = 8) -> tuple[Floats, Floats]:
+    """Zero with 1 - probability, else exponential: as atoms, so that it can be convolved with a length law.
+
+    `mean_s` is over all requests. Tail atoms sit at the means of equal shares of an exponential.
+    """
+    if probability <= 0.0 or mean_s <= 0.0:
+        return np.array([0.0]), np.array([1.0])
+    edges = np.linspace(0.0, 1.0, atoms + 1)[:-1]
+    upper = 1.0 - edges
+    lower = np.append(upper[1:], 0.0)
+    area = upper * (1.0 - np.log(upper)) - np.where(lower > 0, lower * (1.0 - np.log(np.maximum(lower, 1e-300))), 0.0)
+    values = mean_s / probability * area * atoms
+    return np.append(0.0, values), np.append(1.0 - probability, np.full(atoms, probability / atoms))
+
+
+def combined(values: Floats, weights: Floats, more: Floats, more_weights: Floats) -> tuple[Floats, Floats]:
+    """Atoms of the sum of two independent atom laws."""
+    return (values[:, None] + more).ravel(), (weights[:, None] * more_weights).ravel()

@@ -1,0 +1,153 @@
+"""A workload as the queueing forms want it: atoms, moments and the windows in which its load moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.queueing.moving import window_rates
+from planner.queueing.occupancy import context_moments
+from planner.queueing.service import ServiceLaw
+from planner.records import Arrivals, Floats, Lengths, Workload
+
+INPUT_ATOMS = 96
+JOINT_ATOMS = 384
+WINDOW_S = 60.0  # long against a request's stay in the decode pool, short against the drift of a trace (QUEUEING §2.3)
+MAX_WINDOWS = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """Open-loop load, reduced once and shared by every candidate.
+
+    `window_requests_per_s` are rates of *decode work* per window, expressed as arrivals of the mean request;
+    `window_weights` their share of the time. Stationary load has one window.
+    """
+
+    requests_per_s: float  # what the targets must survive: the mean, or the peak when one is given
+    mean_requests_per_s: float  # what is paid for
+    input_tokens: Floats  # atoms
+    input_weights: Floats
+    joint_input_tokens: Floats  # joint atoms of one request
+    joint_output_tokens: Floats
+    joint_weights: Floats
+    mean_input_tokens: float
+    mean_output_tokens: float
+    mean_steps: float  # decode steps of a request: outputs after the first
+    steps_law: ServiceLaw  # law of those steps, in steps
+    context_moments: tuple[float, float, float]  # of a resident request, output-biased (QUEUEING §5)
+    context_scv: float
+    window_requests_per_s: Floats
+    window_weights: Floats
+    arrivals: Arrivals | None
+
+
+def traffic(workload: Workload) -> Traffic:
+    """Reduce a workload to what the closed forms read (QUEUEING §2, §4.1, §5; MODELLING §7.2)."""
+    lengths = workload.lengths
+    steps = np.maximum(lengths.output_tokens - 1.0, 0.0)
+    mean_steps = float(lengths.weights @ steps)
+    sized_rate = workload.requests_per_s * workload.peak_factor
+    moments = context_moments(lengths.input_tokens, np.maximum(lengths.output_tokens, 1.0), lengths.weights)
+    inputs, input_weights = reduced(lengths.input_tokens, lengths.weights, INPUT_ATOMS)
+    joint_input, joint_output, joint_weights = joint_reduced(lengths, JOINT_ATOMS)
+    rates, weights = _windows(workload, mean_steps, sized_rate)
+    return Traffic(
+        requests_per_s=sized_rate,
+        mean_requests_per_s=workload.requests_per_s,
+        input_tokens=inputs,
+        input_weights=input_weights,
+        joint_input_tokens=joint_input,
+        joint_output_tokens=joint_output,
+        joint_weights=joint_weights,
+        mean_input_tokens=float(lengths.weights @ lengths.input_tokens),
+        mean_output_tokens=float(lengths.weights @ lengths.output_tokens),
+        mean_steps=mean_steps,
+        steps_law=_steps_law(steps, lengths.weights),
+        context_moments=moments,
+        context_scv=max(moments[1] / moments[0] ** 2 - 1.0, 0.0),
+        window_requests_per_s=rates,
+        window_weights=weights,
+        arrivals=workload.arrivals,
+    )
+
+
+def reduced(values: Floats, weights: Floats, atoms: int) -> tuple[Floats, Floats]:
+    """At most `atoms` atoms with the same mean: half of them share the bulk, half the top tenth, where waits are made."""
+    unique, inverse = np.unique(values, return_inverse=True)
+    mass = np.bincount(inverse, weights=weights)
+    if unique.size <= atoms:
+        return unique.astype(float), mass / mass.sum()
+    return _binned(unique, mass, _tail_edges(atoms))
+
+
+def joint_reduced(lengths: Lengths, atoms: int) -> tuple[Floats, Floats, Floats]:
+    """Joint atoms (input, output, weight): the law sorted by input, cut into strata, thinned by output inside each."""
+    if lengths.weights.size <= atoms:
+        return lengths.input_tokens, lengths.output_tokens, lengths.weights
+    strata = int(np.sqrt(atoms))
+    parts = []
+    order = np.argsort(lengths.input_tokens, kind="stable")
+    upper = np.cumsum(lengths.weights[order]) / lengths.weights.sum()
+    for chosen in np.split(order, np.searchsorted(upper, np.linspace(0, 1, strata + 1)[1:-1])):
+        if chosen.size == 0:
+            continue
+        inner = chosen[np.argsort(lengths.output_tokens[chosen], kind="stable")]
+        cells = np.array_split(inner, min(strata, inner.size))
+        for cell in cells:
+            mass = lengths.weights[cell]
+            total = mass.sum()
+            if total > 0:
+                parts.append((mass @ lengths.input_tokens[cell], mass @ lengths.output_tokens[cell], total))
+    table = np.array(parts)
+    return table[:, 0] / table[:, 2], table[:, 1] / table[:, 2], table[:, 2] / table[:, 2].sum()
+
+
+def _tail_edges(atoms: int) -> Floats:
+    half = atoms // 2
+    return np.concatenate([np.linspace(0.0, 0.9, half, endpoint=False), 1.0 - 0.1 * np.linspace(1.0, 0.0, half + 1) ** 2])
+
+
+def _binned(values: Floats, mass: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    share = mass / mass.sum()
+    middle = np.cumsum(share) - share / 2.0
+    index = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, edges.size - 2)
+    weight = np.bincount(index, weights=share, minlength=edges.size - 1)
+    total = np.bincount(index, weights=share * values, minlength=edges.size - 1)
+    kept = weight > 0
+    return total[kept] / weight[kept], weight[kept]
+
+
+def _steps_law(steps: Floats, weights: Floats) -> ServiceLaw:
+    atoms, mass = reduced(np.maximum(steps, 1e-9), weights, INPUT_ATOMS)
+    return ServiceLaw(atoms, mass)
+
+
+def _windows(workload: Workload, mean_steps: float, sized_rate: float) -> tuple[Floats, Floats]:
+    arrivals = workload.arrivals
+    if arrivals is None or mean_steps <= 0.0:
+        return np.array([sized_rate]), np.array([1.0])
+    window_s = min(WINDOW_S, arrivals.duration_s / 4.0)
+    steps = np.maximum(arrivals.output_tokens - 1.0, 0.0)
+    rates = window_rates(arrivals.time_s, steps, window_s, arrivals.duration_s) / mean_steps * workload.peak_factor
+    share = np.full(rates.size, 1.0 / rates.size)
+    return _binned(*_sorted(rates, share), _tail_edges(MAX_WINDOWS)) if rates.size > MAX_WINDOWS else (rates, share)
+
+
+def _sorted(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    order = np.argsort(values)
+    return values[order], weights[order]
+
+
+def trace_work(traffic: Traffic, atom_work_s: Floats) -> tuple[Floats, Floats, float]:
+    """Arrival times, work of each request and duration of a trace, at the sized rate; work is interpolated in length.
+
+    A peak factor squeezes the trace in time. Raises ValueError without a trace.
+    """
+    arrivals = traffic.arrivals
+    if arrivals is None:
+        raise ValueError("traffic has no trace")
+    squeeze = traffic.mean_requests_per_s / traffic.requests_per_s
+    work_s = np.interp(arrivals.input_tokens, traffic.input_tokens, atom_work_s)
+    return arrivals.time_s * squeeze, work_s, arrivals.duration_s * squeeze

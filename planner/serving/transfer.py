@@ -1,0 +1,64 @@
+"""KV cache moving from the prefill pool to the decode pool (MODELLING §5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.errors import FieldError
+from planner.records import Floats
+from planner.roofline.collectives import exposed_transfer_s
+from planner.serving.role import Role
+
+SET_UP_S = 5e-3  # hand-over between the engines, seen in disaggregated runs (FIDELITY §4)
+LINE_FRACTION = 0.7  # of line rate reached by engine connectors; 0.37-0.98 seen (MODELLING §5, facts/interconnects.csv)
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """One request's hand-over, per input atom, and the load it puts on the NICs."""
+
+    bytes_per_request: float
+    bytes_per_s: float  # achieved by one request between two workers
+    exposed_s: Floats  # per input atom, after the layer-wise overlap
+    mean_duration_s: float  # the whole move, hidden part included: how long decode-side memory is held early
+    utilization: float
+    queue_s: float  # mean wait for the NICs
+
+
+def transfer_rate(prefill: Role, decode: Role, network_bytes_per_s: float | None) -> float:
+    """Achieved bytes/s between one prefill and one decode worker: the narrower side's NICs."""
+    return LINE_FRACTION * min(_nic_bytes_per_s(prefill, network_bytes_per_s), _nic_bytes_per_s(decode, network_bytes_per_s))
+
+
+def exposed_s(prefill: Role, bytes_per_s: float) -> Floats:
+    """What each input atom's TTFT feels of its transfer when layers are pushed as they finish [s]."""
+    layers = sum(kind.count for kind in prefill.worker.shape.layers)
+    return np.asarray(exposed_transfer_s(prefill.transfer_bytes, bytes_per_s, prefill.service_s, layers)) + SET_UP_S
+
+
+def transfer(
+    prefill: Role, decode: Role, prefill_replicas: int, decode_replicas: int, network_bytes_per_s: float | None
+) -> Transfer:
+    """The hand-over of a whole deployment: NICs as an M/G/1 on the busier side (MODELLING §5)."""
+    rate = transfer_rate(prefill, decode, network_bytes_per_s)
+    traffic = prefill.traffic
+    weights = traffic.input_weights
+    mean_bytes = float(weights @ prefill.transfer_bytes)
+    scv = float(weights @ prefill.transfer_bytes**2) / mean_bytes**2 - 1.0 if mean_bytes else 0.0
+    line = LINE_FRACTION * min(
+        prefill_replicas * _nic_bytes_per_s(prefill, network_bytes_per_s),
+        decode_replicas * _nic_bytes_per_s(decode, network_bytes_per_s),
+    )
+    load = traffic.requests_per_s * mean_bytes / line
+    mean_s = mean_bytes / rate
+    queue_s = load * (1.0 + scv) / (2.0 * (1.0 - load)) * mean_s if load < 1.0 else np.inf
+    return Transfer(mean_bytes, rate, exposed_s(prefill, rate), mean_s + SET_UP_S, load, queue_s)
+
+
+def _nic_bytes_per_s(role: Role, network_bytes_per_s: float | None) -> float:
+    per_accelerator = network_bytes_per_s or role.accelerator.nic_bytes_per_s
+    if not per_accelerator:
+        raise FieldError("hardware.network", f"{role.accelerator.id} names no NIC; give hardware.network, e.g. 400 Gb/s")
+    return per_accelerator * role.worker_accelerators

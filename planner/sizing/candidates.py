@@ -1,0 +1,171 @@
+"""Which worker shapes and pool sizes are tried, and each pool's laws as columns over all its sizes at once.
+
+A pool's laws are computed once per worker shape and shared by every joint deployment (HOUSE §7, "Search cost").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.engines.rules import why_not_worker
+from planner.errors import FieldError
+from planner.records import PROBABILITY, Accelerator, Floats, Pool, Scenario, Target
+from planner.serving.disaggregated import decode_law, prefill_law, ttft_shift_s
+from planner.serving.role import Role, RoleName, build_role
+from planner.serving.traffic import Traffic
+from planner.serving.transfer import exposed_s, transfer_rate
+
+SIZES_PER_SHAPE = 48
+MAX_UTILIZATION = 0.9  # beyond it no wait is trusted, so none is proposed (HOUSE §7, Trust)
+MAX_WORKER_ACCELERATORS = 64
+LARGEST_BATCH = 4096
+LATENCY_METRICS = ("itl", "tpot")
+DOMINANCE_MARGIN = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class PrefillColumns:
+    """One prefill worker shape at each pool size. `pool.replicas` is a placeholder; `replicas` counts."""
+
+    pool: Pool
+    role: Role
+    replicas: Floats
+    utilization: Floats
+    ttft_s: dict[str, Floats]  # statistic -> wait + own prefill + transfer to an equally wide worker
+
+
+@dataclass(frozen=True, eq=False)
+class DecodeColumns:
+    """One decode worker shape and batch cap at each pool size."""
+
+    pool: Pool
+    role: Role
+    replicas: Floats
+    utilization: Floats
+    latency_s: dict[tuple[str, str], Floats]  # (metric, statistic) of itl and tpot
+    mean_itl_s: Floats
+    shift_s: Floats  # what the decode pool adds to TTFT
+    wait_probability: Floats
+
+
+def roles(scenario: Scenario, traffic: Traffic, name: RoleName) -> Iterator[tuple[Pool, Role]]:
+    """Every worker of a role that the model, the memory and the engine allow, smallest first."""
+    accelerators = scenario.prefill_accelerators if name == "prefill" else scenario.decode_accelerators
+    for accelerator in accelerators:
+        for shape in worker_shapes(scenario, accelerator):
+            if why_not_worker(scenario.engine, scenario.model, shape, name, scenario.weights):
+                continue
+            try:
+                role = build_role(scenario, traffic, name, shape, accelerator)
+            except FieldError:
+                continue
+            if role.memory.kv_bytes > 0.0 and role.memory_batch >= 1:
+                yield shape, role
+
+
+def worker_shapes(scenario: Scenario, accelerator: Accelerator) -> Iterator[Pool]:
+    """Splits in powers of two: TP inside the scale-up domain, attention DP with experts over all its ranks."""
+    has_experts = any(hasattr(kind.feed_forward, "experts") for kind in scenario.model.layers)
+    tp = 1
+    while tp <= min(accelerator.scaleup_domain, MAX_WORKER_ACCELERATORS):
+        yield Pool(accelerator.id, 1, tp=tp)
+        if has_experts:
+            if tp > 1:
+                yield Pool(accelerator.id, 1, tp=tp, ep=tp)
+            dp = 2
+            while tp * dp <= MAX_WORKER_ACCELERATORS:
+                yield Pool(accelerator.id, 1, tp=tp, ep=tp * dp, dp=dp)
+                dp *= 2
+        tp *= 2
+
+
+def pool_sizes(load: float, first: int | None = None, stride: int | None = None) -> Floats:
+    """Pool sizes from the smallest stable one: all of them for small pools, a stride for large ones."""
+    start = first or max(int(np.ceil(load / MAX_UTILIZATION)), 1)
+    step = stride or max(1, start // (SIZES_PER_SHAPE // 2))
+    return start + step * np.arange(SIZES_PER_SHAPE, dtype=float)
+
+
+def prefill_columns(
+    scenario: Scenario, traffic: Traffic, targets: Sequence[Target], pool: Pool, role: Role, sizes: Floats | None = None
+) -> PrefillColumns:
+    """TTFT of one prefill shape, before what the decode pool adds, at every size."""
+    load = traffic.requests_per_s * float(traffic.input_weights @ role.service_s) / role.dp
+    law = prefill_law(role, pool_sizes(load) if sizes is None else sizes)
+    after_s = exposed_s(role, transfer_rate(role, role, scenario.network_bytes_per_s))
+    columns = {
+        target.statistic: (
+            law.total_mean_s(after_s) if target.statistic == "mean" else law.total_quantile_s(after_s, PROBABILITY[target.statistic])
+        )
+        for target in targets
+        if target.metric == "ttft"
+    }
+    columns.setdefault("mean", law.total_mean_s(after_s))
+    return PrefillColumns(pool, role, law.replicas, law.utilization, columns)
+
+
+def narrowing_s(scenario: Scenario, prefill: Role, decode: Role) -> float:
+    """Extra exposed transfer, of the longest prompt, when the decode worker's NICs are the narrower side [s]."""
+    network = scenario.network_bytes_per_s
+    own = exposed_s(prefill, transfer_rate(prefill, prefill, network))
+    narrow = exposed_s(prefill, transfer_rate(prefill, decode, network))
+    return float(np.max(narrow - own))
+
+
+def decode_columns(
+    traffic: Traffic, targets: Sequence[Target], pool: Pool, role: Role, max_batch: int, sizes: Floats | None = None
+) -> DecodeColumns:
+    """ITL and TPOT of one decode shape and batch cap at every size."""
+    curve = role.decode_curve_s(max_batch)
+    load = float(traffic.window_requests_per_s.max()) * traffic.mean_steps * float(curve[-1]) / max_batch
+    law = decode_law(role, pool_sizes(load) if sizes is None else sizes, max_batch)
+    latency: dict[tuple[str, str], Floats] = {}
+    for target in targets:
+        if target.metric in LATENCY_METRICS:
+            if target.statistic == "mean":
+                values = law.mean_itl_s
+            else:
+                quantile = law.itl_quantile_s if target.metric == "itl" else law.tpot_quantile_s
+                values = quantile(PROBABILITY[target.statistic])
+            latency[target.metric, target.statistic] = values
+    return DecodeColumns(
+        pool=replace(pool, max_batch=max_batch),
+        role=role,
+        replicas=law.replicas,
+        utilization=law.utilization,
+        latency_s=latency,
+        mean_itl_s=law.mean_itl_s,
+        shift_s=ttft_shift_s(role, law.mean_itl_s, law.mean_batch),
+        wait_probability=law.wait_probability,
+    )
+
+
+def batch_caps(role: Role, targets: Sequence[Target]) -> tuple[int, ...]:
+    """Batch caps worth trying: what memory holds, and the largest batch whose own step meets the gap targets."""
+    largest = min(role.memory_batch, LARGEST_BATCH)
+    limit_s = min((target.limit_s for target in targets if target.metric in LATENCY_METRICS), default=np.inf)
+    inside = int(np.searchsorted(role.decode_curve_s(largest), limit_s, side="right"))
+    return (largest,) if inside >= largest or inside < 1 else (largest, inside)
+
+
+def undominated(
+    found: Iterable[tuple[Pool, Role]], basis: str, merits: Callable[[Role], tuple[float, float]]
+) -> list[tuple[Pool, Role]]:
+    """Shapes that no other beats clearly both in speed and in price per unit of work.
+
+    `merits` gives (seconds, worker-seconds per unit of work). Pool sizes are whole numbers, so a shape that is only
+    slightly worse may still round better: it stays.
+    """
+    items = list(found)
+    if not items:
+        return []
+    speed, work = (np.array(column) for column in zip(*(merits(role) for _, role in items), strict=True))
+    price = work * np.array(
+        [pool.worker_accelerators * (role.accelerator.usd_per_hour[basis] if basis else 1.0) for pool, role in items]
+    )
+    margin = 1.0 - DOMINANCE_MARGIN
+    beaten = ((speed[None, :] < margin * speed[:, None]) & (price[None, :] < margin * price[:, None])).any(axis=1)
+    return [item for item, lost in zip(items, beaten, strict=True) if not lost]

@@ -1,0 +1,111 @@
+"""Everything that could stop a plan, ranked, each with what would move it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.records import Deployment, Limit, Money, Pool, PoolState, Prediction, Scenario, Target
+from planner.sizing.candidates import MAX_UTILIZATION
+
+BINDING_SLACK = 0.1
+
+
+def limits(scenario: Scenario, deployment: Deployment, prediction: Prediction, money: Money) -> tuple[Limit, ...]:
+    """All limits of a plan, tightest first."""
+    every = [
+        *_targets(scenario, prediction),
+        *_budgets(scenario, deployment, money),
+        *_loads(deployment, prediction),
+        *_memory(scenario, deployment, prediction),
+        *_network(prediction),
+    ]
+    return tuple(sorted(every, key=lambda limit: limit.slack_fraction))
+
+
+def target_value(prediction: Prediction, target: Target) -> float:
+    """The predicted statistic that a target limits [s]."""
+    by_metric = {"ttft": prediction.ttft_s, "itl": prediction.itl_s, "tpot": prediction.tpot_s, "e2e": prediction.e2e_s}
+    return by_metric[target.metric][target.statistic]
+
+
+def _limit(name: str, value: float, limit: float, unit: str, relax: str) -> Limit:
+    slack = (limit - value) / limit
+    return Limit(name, value, limit, unit, slack, slack < BINDING_SLACK, relax)
+
+
+def _targets(scenario: Scenario, prediction: Prediction) -> Iterator[Limit]:
+    for target in scenario.targets:
+        relax = _relax_ttft(prediction) if target.metric in ("ttft", "e2e") else _relax_gap(prediction)
+        name = f"{target.metric}.{target.statistic}"
+        yield _limit(name, target_value(prediction, target), target.limit_s, "s", relax)
+
+
+def _relax_ttft(prediction: Prediction) -> str:
+    """Queue-bound or service-bound: replicas divide the first and never the second (PEERS §2.I)."""
+    parts = prediction.ttft_parts_s
+    wait_ms, own_ms = (parts["wait_s"] + parts["admission_s"]) * 1e3, parts["prefill_s"] * 1e3
+    if wait_ms > own_ms:
+        return f"more prefill replicas shorten the wait (mean {wait_ms:.0f} ms), not the prefill itself (mean {own_ms:.0f} ms)"
+    return (
+        f"mostly the prefill itself (mean {own_ms:.0f} ms; wait {wait_ms:.0f} ms): a larger TP, a faster accelerator or "
+        "shorter prompts; more replicas do not divide it"
+    )
+
+
+def _relax_gap(prediction: Prediction) -> str:
+    parts = prediction.step_parts_s
+    name, seconds = max(parts.items(), key=lambda item: item[1])
+    share = seconds / max(sum(parts.values()), 1e-12)
+    advice = {
+        "collectives_s": "a smaller TP or a faster scale-up link",
+        "attention_decode_s": "an 8-bit KV cache, shorter contexts or a smaller batch (more decode replicas)",
+        "host_s": "a leaner engine loop",
+        "launch_s": "fewer, fused kernels; replicas hardly help",
+    }.get(name, "a larger TP, lighter weights or more memory bandwidth; a smaller batch only once it is large")
+    return f"{name.removesuffix('_s').replace('_', ' ')} is {share:.0%} of a step: {advice}"
+
+
+def _budgets(scenario: Scenario, deployment: Deployment, money: Money) -> Iterator[Limit]:
+    values = {
+        "accelerators": float(deployment.accelerators),
+        "usd_per_hour": money.usd_per_hour,
+        "usd_per_mtok_input": money.usd_per_mtok.get("input"),
+        "usd_per_mtok_output": money.usd_per_mtok.get("output"),
+    }
+    for budget in scenario.budgets:
+        value = values[budget.name]
+        if value is not None:
+            yield _limit(budget.name, value, budget.limit, budget.unit, "looser targets, or a cheaper accelerator among the candidates")
+
+
+def _loads(deployment: Deployment, prediction: Prediction) -> Iterator[Limit]:
+    named = (("prefill", prediction.prefill), (_decode_name(deployment), prediction.decode))
+    for name, state in named:
+        if state is not None:
+            yield _limit(
+                f"{name}.utilization", state.utilization, MAX_UTILIZATION, "1", f"more {name} replicas, or less load"
+            )
+
+
+def _memory(scenario: Scenario, deployment: Deployment, prediction: Prediction) -> Iterator[Limit]:
+    pools: list[tuple[str, Pool, PoolState]] = [(_decode_name(deployment), deployment.decode, prediction.decode)]
+    if deployment.prefill is not None and prediction.prefill is not None:
+        pools.insert(0, ("prefill", deployment.prefill, prediction.prefill))
+    for name, pool, state in pools:
+        parts = state.memory_bytes
+        total = scenario.accelerator(pool.accelerator).memory_bytes
+        fixed = sum(value for part, value in parts.items() if part != "kv")
+        yield _limit(f"{name}.weights_memory", fixed, total, "bytes", "a larger TP or EP, or lighter weights")
+        yield _limit(
+            f"{name}.kv_tokens", state.kv_p99_tokens, state.kv_capacity_tokens, "tokens",
+            "more replicas, an 8-bit KV cache, or more memory per worker",
+        )
+
+
+def _network(prediction: Prediction) -> Iterator[Limit]:
+    if prediction.transfer is not None:
+        yield _limit("transfer.utilization", prediction.transfer.utilization, 1.0, "1", "faster or more NICs, or an 8-bit KV cache")
+
+
+def _decode_name(deployment: Deployment) -> str:
+    return "decode" if deployment.prefill is not None else "colocated"

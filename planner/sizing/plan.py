@@ -1,0 +1,174 @@
+"""From a scenario to a plan: search each mode, re-evaluate the best in full, say what won and why the rest lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from planner.engines.rules import why_not_mode
+from planner.errors import FieldError
+from planner.records import Alternative, Deployment, Limit, Mode, Note, Plan, Prediction, Scenario
+from planner.serving.outcome import Outcome
+from planner.serving.predict import evaluate_at, predict
+from planner.serving.traffic import Traffic, traffic
+from planner.sizing import colocated, search
+from planner.sizing.cost import money, price_basis
+from planner.sizing.explain import does_not_fit, why_it_lost
+from planner.sizing.limits import limits
+from planner.sizing.search import Candidate, Found
+
+TRIED = 24  # best candidates of a group that are re-evaluated before the nearest miss is taken
+MOST_ALTERNATIVES = 4
+MODES: tuple[Mode, ...] = ("disaggregated", "colocated-chunked", "colocated-whole-prompt")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A candidate after full evaluation; `violation` is exact."""
+
+    candidate: Candidate
+    violation: float
+
+    @property
+    def feasible(self) -> bool:
+        return self.violation <= 1.0
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """As Candidate.rank, on the exact violation."""
+        price = (self.candidate.usd_per_hour, float(self.candidate.accelerators))
+        return (0.0, *price, self.violation) if self.feasible else (1.0, self.violation, *price)
+
+
+def size(scenario: Scenario) -> Plan:
+    """What to buy: the cheapest deployment over every mode that meets all targets and budgets.
+
+    Infeasible is a verdict, with the nearest miss as its plan. Raises FieldError when the engine runs no mode.
+    """
+    load = traffic(scenario.workload)
+    basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators))
+    results = [_search(scenario, load, mode, basis) for mode in MODES if not why_not_mode(scenario.engine, mode)]
+    groups = _groups(results)
+    judged = sorted((_first_that_holds(scenario, load, group) for group in groups.values()), key=lambda item: item.rank)
+    count = sum(result.judged for result in results)
+    if not judged:
+        return does_not_fit(scenario, load)
+    best = judged[0]
+    prediction = predict(scenario, best.candidate.deployment, load)
+    return _plan(
+        scenario, best.candidate.deployment, prediction, basis, best.feasible, count,
+        _alternatives(scenario, load, best, prediction, judged[1:]),
+    )
+
+
+def evaluate(scenario: Scenario) -> Plan:
+    """What the scenario's own `deployment` does. Raises FieldError when it cannot run."""
+    deployment = scenario.deployment
+    if deployment is None:
+        raise FieldError("deployment", "nothing to evaluate: give a deployment, or let `planner size` find one")
+    basis = price_basis(scenario.accelerator(pool.accelerator) for pool in deployment.pools)
+    prediction = predict(scenario, deployment)
+    return _plan(scenario, deployment, prediction, basis, None, 1, ())
+
+
+def _search(scenario: Scenario, load: Traffic, mode: Mode, basis: str) -> Found:
+    if mode == "disaggregated":
+        return search.disaggregated(scenario, load, scenario.targets, basis)
+    return colocated.search(scenario, load, mode, scenario.targets, basis)
+
+
+def _groups(results: Iterable[Found]) -> dict[tuple[str, ...], list[Candidate]]:
+    """Candidates by mode and accelerators, so that each of those has its best."""
+    groups: dict[tuple[str, ...], list[Candidate]] = {}
+    for result in results:
+        for candidate in result.candidates:
+            deployment = candidate.deployment
+            key = (deployment.mode, *(pool.accelerator for pool in deployment.pools))
+            groups.setdefault(key, []).append(candidate)
+    return groups
+
+
+def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Candidate]) -> Judged:
+    """The first candidate, in rank order, whose full evaluation meets everything; the nearest miss otherwise."""
+    nearest: Judged | None = None
+    for candidate in candidates[:TRIED]:
+        outcome = evaluate_at(scenario, candidate.deployment, load, 1.0)
+        judged = Judged(candidate, max(candidate.over_budget, _violation(scenario, outcome)))
+        if judged.feasible:
+            return judged
+        if nearest is None or judged.rank < nearest.rank:
+            nearest = judged
+        if candidate.violation > 1.0:
+            break
+    if nearest is None:
+        raise ValueError("a group of candidates is never empty")
+    return nearest
+
+
+def _violation(scenario: Scenario, outcome: Outcome) -> float:
+    return max((outcome.statistic(t.metric, t.statistic) / t.limit_s for t in scenario.targets), default=0.0)
+
+
+def _plan(
+    scenario: Scenario,
+    deployment: Deployment,
+    prediction: Prediction,
+    basis: str,
+    feasible: bool | None,
+    candidates: int,
+    alternatives: tuple[Alternative, ...],
+) -> Plan:
+    spent = money(scenario, deployment, prediction, basis)
+    ranked = limits(scenario, deployment, prediction, spent)
+    missed = tuple(limit for limit in ranked if limit.value > limit.limit and _is_promise(scenario, limit))
+    holds = not missed if feasible is None else feasible
+    return Plan(
+        scenario=scenario,
+        verdict="feasible" if holds else "infeasible",
+        deployment=deployment,
+        prediction=prediction,
+        money=spent,
+        limits=ranked,
+        alternatives=alternatives,
+        missed=missed,
+        candidates=candidates,
+        notes=(*scenario.notes, *prediction.notes, *_price_notes(scenario, basis)),
+    )
+
+
+def _is_promise(scenario: Scenario, limit: Limit) -> bool:
+    """Targets and budgets are promises; loads and memory are physics that the numbers already contain."""
+    promised = {f"{target.metric}.{target.statistic}" for target in scenario.targets}
+    return limit.name in promised | {budget.name for budget in scenario.budgets}
+
+
+def _price_notes(scenario: Scenario, basis: str) -> Iterator[Note]:
+    if not basis:
+        missing = [a.id for a in (*scenario.prefill_accelerators, *scenario.decode_accelerators) if not a.usd_per_hour]
+        yield Note("info", f"ranked by accelerators: no price basis covers every candidate ({', '.join(dict.fromkeys(missing)) or 'bases differ'})")
+
+
+def _alternatives(
+    scenario: Scenario, load: Traffic, best: Judged, prediction: Prediction, others: Sequence[Judged]
+) -> tuple[Alternative, ...]:
+    """The best of each other mode first, then of other accelerators."""
+    seen = {best.candidate.deployment.mode}
+    first, rest = [], []
+    for item in others:
+        mode = item.candidate.deployment.mode
+        (rest if mode in seen else first).append(item)
+        seen.add(mode)
+    made = []
+    for item in (first + rest)[:MOST_ALTERNATIVES]:
+        deployment = item.candidate.deployment
+        theirs = predict(scenario, deployment, load)
+        made.append(
+            Alternative(
+                deployment=deployment,
+                usd_per_hour=item.candidate.usd_per_hour,
+                prediction=theirs,
+                feasible=item.feasible,
+                why_it_lost=why_it_lost(scenario, best.candidate, item.candidate, theirs, item.feasible),
+            )
+        )
+    return tuple(made)

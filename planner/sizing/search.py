@@ -1,0 +1,181 @@
+"""The cheapest deployments by arrays: both pools sized apart, then every pair of sizes and shapes judged together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.records import Budget, Deployment, Floats, Pool, Scenario, Target
+from planner.serving.role import Role
+from planner.serving.traffic import Traffic
+from planner.sizing.candidates import (
+    MAX_UTILIZATION,
+    DecodeColumns,
+    PrefillColumns,
+    batch_caps,
+    decode_columns,
+    narrowing_s,
+    prefill_columns,
+    roles,
+    undominated,
+)
+from planner.sizing.cost import SECONDS_PER_HOUR, TOKENS_PER_MTOK
+
+KEPT_PER_PAIR = 8
+NEAR_SATURATION = 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One joint deployment as the arrays see it. `violation` is its largest value / limit; at most 1 is feasible."""
+
+    usd_per_hour: float  # accelerators where there is no price to rank by
+    accelerators: int
+    violation: float
+    over_budget: float  # largest value / limit over the budgets alone; exact, so full evaluation keeps it
+    deployment: Deployment
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """Feasible first; then cheapest, fewest accelerators, most slack. Infeasible: the nearest miss first."""
+        if self.violation <= 1.0:
+            return (0.0, self.usd_per_hour, self.accelerators, self.violation)
+        return (1.0, self.violation, self.usd_per_hour, self.accelerators)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best candidates of one mode, best first, and how many were judged."""
+
+    candidates: tuple[Candidate, ...]
+    judged: int
+
+
+def found(candidates: Iterable[Candidate], judged: int) -> Found:
+    return Found(tuple(sorted(candidates, key=lambda candidate: candidate.rank)), judged)
+
+
+def disaggregated(scenario: Scenario, traffic: Traffic, targets: Sequence[Target], basis: str) -> Found:
+    """Every pair of a prefill and a decode pool, at every size."""
+    prefill = [
+        prefill_columns(scenario, traffic, targets, pool, role)
+        for pool, role in undominated(roles(scenario, traffic, "prefill"), basis, _prefill_merits)
+    ]
+    decode = [
+        decode_columns(traffic, targets, pool, role, cap)
+        for pool, role in undominated(roles(scenario, traffic, "decode"), basis, _decode_merits)
+        for cap in batch_caps(role, targets)
+    ]
+    kept: list[Candidate] = []
+    judged = 0
+    for first in prefill:
+        for second in decode:
+            kept += _pair(scenario, traffic, targets, basis, first, second)
+            judged += first.replicas.size * second.replicas.size
+    return found(kept, judged)
+
+
+def _prefill_merits(role: Role) -> tuple[float, float]:
+    """Seconds of a mean prompt, and worker-seconds it takes from the pool."""
+    mean_s = float(role.traffic.input_weights @ role.service_s)
+    return mean_s, mean_s / role.dp
+
+
+def _decode_merits(role: Role) -> tuple[float, float]:
+    """Step time of a lone request, and worker-seconds per token of the fullest batch."""
+    curve = role.decode_curve_s(max(min(role.memory_batch, 512 * role.dp), 1))
+    return float(curve[0]), float(np.min(curve / np.arange(1, curve.size + 1)))
+
+
+def _pair(
+    scenario: Scenario, traffic: Traffic, targets: Sequence[Target], basis: str, first: PrefillColumns, second: DecodeColumns
+) -> list[Candidate]:
+    """All sizes of one prefill shape against all sizes of one decode shape: (P, D) arrays."""
+    usd_in = (worker_usd(first.pool, first.role, basis) * first.replicas)[:, None]
+    usd_out = (worker_usd(second.pool, second.role, basis) * second.replicas)[None, :]
+    usd = usd_in + usd_out
+    accelerators = (
+        first.pool.worker_accelerators * first.replicas[:, None] + second.pool.worker_accelerators * second.replicas
+    )
+    violation = np.maximum(_ttft_violation(scenario, targets, first, second), _gap_violation(targets, second))
+    violation = np.maximum(violation, overload(first.utilization)[:, None])
+    over_budget = budget_violation(scenario.budgets, traffic, usd, accelerators, (usd_in, usd_out))
+
+    def deployment(index: int) -> Deployment:
+        row, column = divmod(index, second.replicas.size)
+        return Deployment(
+            "disaggregated",
+            decode=replace(second.pool, replicas=int(second.replicas[column])),
+            prefill=replace(first.pool, replicas=int(first.replicas[row])),
+        )
+
+    return best_of(usd, accelerators, violation, over_budget, deployment)
+
+
+def _ttft_violation(
+    scenario: Scenario, targets: Sequence[Target], first: PrefillColumns, second: DecodeColumns
+) -> Floats:
+    worst = np.zeros((first.replicas.size, second.replicas.size))
+    after_s = second.shift_s + narrowing_s(scenario, first.role, second.role)
+    stay_s = second.role.traffic.mean_steps * second.mean_itl_s
+    for target in targets:
+        if target.metric == "ttft":
+            worst = np.maximum(worst, (first.ttft_s[target.statistic][:, None] + after_s) / target.limit_s)
+        elif target.metric == "e2e":  # the mean bounds it; full evaluation decides
+            worst = np.maximum(worst, (first.ttft_s["mean"][:, None] + after_s + stay_s) / target.limit_s)
+    return worst
+
+
+def _gap_violation(targets: Sequence[Target], second: DecodeColumns) -> Floats:
+    worst = overload(second.utilization)
+    for target in targets:
+        values = second.latency_s.get((target.metric, target.statistic))
+        if values is not None:
+            worst = np.maximum(worst, values / target.limit_s)
+    return worst
+
+
+def overload(utilization: Floats) -> Floats:
+    """Violation by load alone: nothing close to saturation is proposed, nothing past it is kept."""
+    scaled = np.where(utilization > MAX_UTILIZATION, utilization / MAX_UTILIZATION, 0.0)
+    return np.where(utilization < NEAR_SATURATION, scaled, np.inf)
+
+
+def budget_violation(
+    budgets: Sequence[Budget], traffic: Traffic, usd: Floats, accelerators: Floats, by_pool: tuple[Floats, Floats]
+) -> Floats:
+    """Largest value / limit over the budgets; `by_pool` is USD/h that input and output tokens carry."""
+    mtok_per_hour = traffic.mean_requests_per_s * SECONDS_PER_HOUR / TOKENS_PER_MTOK
+    values = {
+        "accelerators": accelerators,
+        "usd_per_hour": usd,
+        "usd_per_mtok_input": by_pool[0] / (mtok_per_hour * traffic.mean_input_tokens),
+        "usd_per_mtok_output": by_pool[1] / (mtok_per_hour * traffic.mean_output_tokens),
+    }
+    worst = np.zeros(usd.shape)
+    for budget in budgets:
+        worst = np.maximum(worst, values[budget.name] / budget.limit)
+    return worst
+
+
+def worker_usd(pool: Pool, role: Role, basis: str) -> float:
+    """Rent of one worker, or its accelerators where there is no price to rank by."""
+    return pool.worker_accelerators * (role.accelerator.usd_per_hour[basis] if basis else 1.0)
+
+
+def best_of(
+    usd: Floats, accelerators: Floats, violation: Floats, over_budget: Floats, deployment: Callable[[int], Deployment]
+) -> list[Candidate]:
+    """The few best rows as candidates: the cheapest feasible ones, else the nearest misses. `deployment` takes a flat index."""
+    usd, accelerators, over_budget = usd.ravel(), accelerators.ravel(), over_budget.ravel()
+    violation = np.maximum(violation.ravel(), over_budget)
+    feasible = violation <= 1.0
+    order = np.where(feasible, usd * (1.0 + 1e-9 * accelerators), np.inf) if feasible.any() else violation
+    count = min(KEPT_PER_PAIR, order.size)
+    return [
+        Candidate(float(usd[i]), int(accelerators[i]), float(violation[i]), float(over_budget[i]), deployment(int(i)))
+        for i in np.argpartition(order, count - 1)[:count]
+        if np.isfinite(order[i])
+    ]

@@ -1,0 +1,17 @@
+"""Generated pages are current."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_command_page_is_what_the_help_says() -> None:
+    spec = importlib.util.spec_from_file_location("build_cli_docs", ROOT / "tools" / "build_cli_docs.py")
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    current = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert current == tool.build(), "docs/cli.md is out of date; run `make docs`"

@@ -1,0 +1,85 @@
+"""Every name that a result or a catalog entry prints stands in docs/nomenclature.md, with a unit and a meaning."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import hand_plans
+import pytest
+
+from planner.files.catalog import Catalog
+from planner.files.models import load_model, summaries
+from planner.review.catalog import hardware_document, model_document
+from planner.review.document import document
+
+ROOT = Path(__file__).parents[2]
+ROW = re.compile(r"^\| `([a-z0-9_]+)` \| ([^|]+) \| ([^|]+) \|$")
+MODELS = ("deepseek-ai/DeepSeek-V3", "openai/gpt-oss-120b", "Qwen/Qwen3-Next-80B-A3B-Instruct")
+
+# Keys that are data, not names: prices by basis carry the basis after a dot.
+DATA = re.compile(r"usd_per_hour\.|rent3y|cloud_low|cloud_high|own_")
+
+
+def listed() -> dict[str, tuple[str, str]]:
+    rows = map(ROW.match, (ROOT / "docs" / "nomenclature.md").read_text(encoding="utf-8").splitlines())
+    return {row[1]: (row[2].strip(), row[3].strip()) for row in rows if row}
+
+
+def names(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return {*value, *(name for item in value.values() for name in names(item))}
+    if isinstance(value, list | tuple):
+        return {name for item in value for name in names(item)}
+    return set()
+
+
+def missing(value: Any) -> set[str]:
+    return {name for name in names(value) - listed().keys() if not DATA.match(name)}
+
+
+@pytest.mark.parametrize("plan", ["DISAGGREGATED", "COLOCATED", "INFEASIBLE", "NOTHING_FITS"])
+def test_result_names_are_listed(plan: str) -> None:
+    assert missing(document(getattr(hand_plans, plan))) == set()
+
+
+def test_hardware_names_are_listed() -> None:
+    catalog = Catalog()
+    assert missing([hardware_document(catalog.accelerator(name)) for name in catalog.accelerator_ids()]) == set()
+    assert missing([asdict(entry) for entry in catalog.listing()]) == set()
+
+
+def test_model_names_are_listed() -> None:
+    assert missing([model_document(load_model(name, ROOT), "bf16") for name in MODELS]) == set()
+    assert missing([asdict(entry) for entry in summaries()]) == set()
+
+
+def test_units_agree_with_suffixes() -> None:
+    """A name that ends with a unit states that unit."""
+    suffixes = {
+        "_bytes_per_s": "bytes/s",
+        "_flops_per_s": "FLOP/s",
+        "_tokens_per_s": "tokens/s",
+        "requests_per_s": "requests/s",
+        "_bytes": "bytes",
+        "_watts": "W",
+        "_fraction": "1",
+        "_factor": "1",
+        "_tokens": "tokens",
+        "_usd": "USD",
+        "usd_per_hour": "USD/h",
+        "usd_per_mtok": "USD/Mtok",
+    }
+    for name, (unit, _) in listed().items():
+        wanted = next((unit for suffix, unit in suffixes.items() if name.endswith(suffix)), None)
+        if wanted is None and name.endswith("_s") and "_per_" not in name:
+            wanted = "s"
+        assert wanted in (None, unit), f"{name} is in {unit}, its name says {wanted}"
+
+
+def test_no_name_is_listed_twice() -> None:
+    text = (ROOT / "docs" / "nomenclature.md").read_text(encoding="utf-8")
+    found = [row[1] for row in map(ROW.match, text.splitlines()) if row]
+    assert len(found) == len(set(found))

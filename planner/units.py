@@ -116,7 +116,7 @@ def parse(text: object, kind: str) -> float:
     wanted = _KINDS[kind]
     number, unit = _split(text, wanted)
     if number < 0:
-        raise ValueError(f"{shown(text)} is negative; want {wanted.name} of zero or more")
+        raise ValueError(f"{shown(text)} is negative; want e.g. {_example(wanted)}")
     if not wanted.units:
         return _bare(text, number, unit, kind)
     if not unit:

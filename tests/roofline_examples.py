@@ -146,9 +146,7 @@ def _experts(dtype: str, t0: float, compute: float, memory: float, exponent: flo
     )
 
 
-def _link(
-    operator: str, ranks: int, alpha: float, fraction: float, exponent: float, trust: str = "high"
-) -> OperatorFit:
+def _link(operator: str, ranks: int, alpha: float, fraction: float, exponent: float) -> OperatorFit:
     return OperatorFit(
         operator,
         "bf16",
@@ -157,7 +155,6 @@ def _link(
         latency_s=alpha * US,
         link_fraction=fraction,
         exponent=exponent,
-        trust=trust,
     )
 
 

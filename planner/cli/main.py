@@ -6,11 +6,9 @@ Exit codes: 0 yes, 1 nothing fits, 2 your input, 3 our bug, 130 interrupted. Res
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from planner import __version__
-from planner.errors import InputError
 
 OK, INPUT, BUG, INTERRUPTED = 0, 2, 3, 130
 
@@ -28,15 +26,10 @@ def main() -> int:
     except BrokenPipeError:
         _close_stdout()
         return OK
-    except InputError as error:
-        return _say(str(error), INPUT)
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
-    except OSError as error:
-        _close_stdout()
-        return _say(f"planner: {error}", INPUT)
     except Exception as error:
-        return _bug(error, arguments)
+        return _failed(error, arguments)
     return code
 
 
@@ -60,7 +53,14 @@ def _run(arguments: list[str]) -> int:
     return code or OK
 
 
-def _bug(error: Exception, arguments: list[str]) -> int:
+def _failed(error: Exception, arguments: list[str]) -> int:
+    from planner.errors import InputError
+
+    if isinstance(error, InputError):
+        return _say(str(error), INPUT)
+    if isinstance(error, OSError):
+        _close_stdout()
+        return _say(f"planner: {error}", INPUT)
     if verbosity(arguments) < 2:
         first = str(error).partition("\n")[0]
         text = f"planner: internal error: {type(error).__name__}: {first} (again with -vv for the traceback)"
@@ -72,7 +72,7 @@ def _bug(error: Exception, arguments: list[str]) -> int:
 
 def verbosity(arguments: list[str]) -> int:
     """How many -v were given, read without a parser because the parser may be what failed."""
-    flags = [argument for argument in arguments if re.fullmatch("-v+", argument)]
+    flags = [argument for argument in arguments if argument.startswith("-v") and set(argument[1:]) == {"v"}]
     return sum(len(flag) - 1 for flag in flags) + arguments.count("--verbose")
 
 

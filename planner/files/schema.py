@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from types import UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -35,6 +35,7 @@ KV_DTYPES = ("bf16", "fp8")
 MODES = get_args(Mode)
 _ALIASES = {"bfloat16": "bf16", "colocated": "colocated-chunked"}
 _MOST_COUNT = 1_000_000_000
+_LEAST, _MOST = 1e-9, 1e18  # of any quantity in base units, so that no quotient of two overflows
 
 # Keys of the format that this version does not act on. They are refused, because ignoring them would answer another
 # question than the one asked.
@@ -52,6 +53,8 @@ def _quantity(value: object, kind: str) -> float:
     number = units.parse(value, kind)
     if number == 0:
         raise ValueError(f"{shown(value)} is not above zero")
+    if not _LEAST <= number <= _MOST:
+        raise ValueError(f"{shown(value)} is far outside what can be sized")
     return number
 
 
@@ -131,21 +134,19 @@ class _Keys(BaseModel):
 
 
 class _KeysOrShort(_Keys):
-    """A mapping that may be written as one bare value of `_short_field`."""
+    """A mapping that may be written as one bare value, that of its first field."""
 
-    @classmethod
-    def short_field(cls) -> str:
-        return next(iter(cls.model_fields))
+    bare: ClassVar[dict[str, Any]]  # JSON Schema of the bare value
 
     @model_validator(mode="before")
     @classmethod
     def _widen(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | list) or value is None else {cls.short_field(): value}
+        return value if isinstance(value, dict | list) or value is None else {next(iter(cls.model_fields)): value}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         schema = handler.resolve_ref_schema(handler(core_schema))
-        return {"anyOf": [{"type": ["number", "string"]}, schema]}
+        return {"anyOf": [cls.bare, schema]}
 
 
 class HardwareKeys(_Keys):
@@ -159,6 +160,8 @@ class HardwareKeys(_Keys):
 
 class LengthKeys(_KeysOrShort):
     """Lengths of prompts or of outputs, in tokens: fixed, or a lognormal."""
+
+    bare = {"type": "number", "minimum": 1}
 
     fixed: Tokens | None = None
     mean: Tokens | None = None
@@ -201,6 +204,8 @@ class ArrivalKeys(_Keys):
 
 class TraceKeys(_KeysOrShort):
     """A trace file, its path relative to the scenario; `requests` stretches its time to that mean rate."""
+
+    bare = {"type": "string", "minLength": 1}
 
     path: Text
     requests: RequestRate | None = None

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 _NEWTON_STEPS = 12
+_LEAST_SKEW = 0.125  # a quarter of what a gamma law of the same first two moments has
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,8 +66,8 @@ class DelayLaw:
 
 
 def fit_delay(d1_s: ArrayLike, d2: ArrayLike, d3: ArrayLike) -> DelayLaw:
-    """Fit a delay law to its moments (QUEUEING §2.1): two exponentials where the SCV is above 1 and the three
-    moments allow it, otherwise a gamma law with the first two.
+    """Fit a delay law to its moments (QUEUEING §2.1): two exponentials where the SCV is above 1, otherwise a gamma
+    law with the first two moments. Quantiles move continuously with the moments.
 
     Parameters
     ----------
@@ -80,19 +81,19 @@ def fit_delay(d1_s: ArrayLike, d2: ArrayLike, d3: ArrayLike) -> DelayLaw:
     third_moment = np.where(finite, d3, 1.0) / scale**3
     x = third_moment - 1.5 * second_moment**2
     y = second_moment - 2.0
-    x = np.maximum(x, 0.25 * 0.5 * y * (y + 2.0))
-    two_phase = finite & (x > 1e-9) & (y > 1e-9)
+    # a third moment too small for two exponentials is raised: a switch to another law would let quantiles jump
+    x = np.maximum(x, _LEAST_SKEW * y * (y + 2.0))
+    two_phase = finite & (y > 1e-9)
     x, y = np.where(two_phase, x, 1.0), np.where(two_phase, y, 1.0)
     base = x + 1.5 * y**2
     root = np.sqrt((base - 3.0 * y) ** 2 + 18.0 * y**3)
     slow = (base + 3.0 * y + root) / (6.0 * y)
     fast = (base + 3.0 * y - root) / (6.0 * y)
     weight = (1.0 - fast) / np.maximum(slow - fast, 1e-300)
-    two_phase &= (fast > 0.0) & (weight >= 0.0) & (weight <= 1.0)
     shape = 1.0 / np.maximum(second_moment - 1.0, 1e-9)
     mean = np.where(finite, scale, np.inf)
     return DelayLaw(
-        weight=np.where(two_phase, weight, 1.0),
+        weight=np.where(two_phase, np.clip(weight, 0.0, 1.0), 1.0),
         first_s=mean * np.where(two_phase, slow, 1.0 / shape),
         second_s=mean * np.where(two_phase, fast, 1.0),
         shape=np.where(two_phase, 0.0, shape),

@@ -198,10 +198,10 @@ def _corrections(servers: Floats, law: ServiceLaw, wait_at: WaitAt) -> tuple[Flo
     joins = np.logical_and(stationary.policy == SHORTEST, servers > 1)
     quantiles = (np.arange(_RESIDUAL_ATOMS) + 0.5) / _RESIDUAL_ATOMS
     residuals = np.where(joins[:, None], _residual_quantiles(law, quantiles), 0.0)
-    conditional = (
-        stationary.mean_s / stationary.probability - np.where(joins, law.residual_moment(1) / 3.0, 0.0)[:, None]
-    )
+    waits = np.maximum(stationary.probability, 1e-250)  # of thousands of servers all are busy next to never
+    joined = np.where(joins, law.residual_moment(1) / 3.0, 0.0)[:, None]
     fast = law.residual_moment(1) / (counts * (1.0 - _LOADS))
+    conditional = np.where(stationary.probability > 1e-250, stationary.mean_s / waits - joined, fast)
     return stationary.probability / _LOADS, conditional / fast, residuals
 
 

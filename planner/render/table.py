@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from planner.render.breakdown import memory_section, parts_section, pool_text, pools, pools_section
 from planner.render.inputs import inputs_section
 from planner.render.text import (
     Cell,
@@ -35,7 +36,6 @@ BUDGET_VALUES = {
     "usd_per_mtok_output": ("usd_per_mtok", "output"),
 }
 STATUS_TONES = {"ok": "good", "close": "close", "MISSED": "bad", "unknown": "close"}
-TRUST_TONES = {"ok": "good", "caution": "close"}
 
 
 def to_text(
@@ -84,10 +84,10 @@ def _held(document: Document, pen: Pen) -> list[list[str]]:
     return [
         _targets(document, pen),
         _latency(document, pen),
-        _pools(document, pen),
-        _memory(document, pen),
-        _parts(document, pen, "Mean TTFT, where it goes", "ttft_parts_s"),
-        _parts(document, pen, "One decode step, where it goes", "decode_step_parts_s"),
+        pools_section(document, pen),
+        memory_section(document, pen),
+        parts_section(document, pen, "Mean TTFT, where it goes", "ttft_parts_s"),
+        parts_section(document, pen, "One decode step, where it goes", "decode_step_parts_s"),
     ]
 
 
@@ -105,7 +105,10 @@ def _answer(document: Document) -> str:
     plan, tried = document["plan"], document["search"]["candidates"]
     if plan is None:
         return "no candidate can hold the model"
-    bought = " + ".join(f"{pool['accelerators']} {pool['accelerator']}" for _, pool in pools(plan)) + _cost(document)
+    counted: dict[str, int] = {}
+    for _, pool in pools(plan):
+        counted[pool["accelerator"]] = counted.get(pool["accelerator"], 0) + pool["accelerators"]
+    bought = " + ".join(f"{count} {accelerator}" for accelerator, count in counted.items()) + _cost(document)
     if document["verdict"] == "feasible":
         return bought
     if tried > 1:
@@ -118,8 +121,9 @@ def _cost(document: Document) -> str:
     if plan["usd_per_hour"] is None:
         return ", price unknown"
     text = f", {value_text(plan['usd_per_hour'], 'USD/h')} ({plan['price_basis']})"
-    output = document["usd_per_mtok"]["output"]
-    return text if output is None else f"{text}, {value_text(output, 'USD/Mtok')} of output"
+    for side, price in document["usd_per_mtok"].items():
+        text += f", {value_text(price, 'USD/Mtok')} {side}" if price is not None else ""
+    return text
 
 
 def _load(document: Document, pen: Pen) -> list[str]:
@@ -135,19 +139,6 @@ def _load(document: Document, pen: Pen) -> list[str]:
         f"{workload['requests_per_s']:g} requests/s{peak}; tokens: {tokens}"
     )
     return wrapped(text, pen.width)
-
-
-def pools(plan: Document) -> list[tuple[str, Document]]:
-    """The pools of a plan or an alternative, in the order that a request passes them."""
-    return [(name, plan[name]) for name in ("prefill", "decode", "colocated") if name in plan]
-
-
-def pool_text(pool: Document, pen: Pen) -> str:
-    """A pool as people order it: "5 replicas x TP8 = 40 h200-sxm"."""
-    times = "×" if pen.unicode else "x"
-    sizes = [f"{name.upper()}{pool[name]}" for name in ("tp", "pp", "dp", "ep") if name == "tp" or pool[name] > 1]
-    replicas = f"{pool['replicas']} replica{'s' if pool['replicas'] != 1 else ''}"
-    return f"{replicas} {times} {' '.join(sizes)} = {pool['accelerators']} {pool['accelerator']}"
 
 
 def _plan(document: Document, pen: Pen) -> list[str]:
@@ -228,7 +219,7 @@ def _budget_rows(document: Document) -> Iterator[Row]:
     for budget in document["inputs"]["budgets"]:
         place = BUDGET_VALUES.get(budget["name"])
         value = document[place[0]][place[1]] if place else None
-        limit, unit = budget["limit"], budget["unit"]
+        limit, unit = budget["limit"], _unit(budget)
         status = "unknown" if value is None else "ok" if value <= limit else "MISSED"
         yield [
             Cell(status, STATUS_TONES[status]),
@@ -238,6 +229,12 @@ def _budget_rows(document: Document) -> Iterator[Row]:
             "",
             percent_text((limit - value) / limit if value is not None and limit else None, sign=True),
         ]
+
+
+def _unit(limit: Document) -> str:
+    """The unit of a limit, empty where its name already ends with it."""
+    unit: str = limit["unit"]
+    return "" if unit and limit["name"].endswith(unit) else unit
 
 
 def _interval(interval: Sequence[float | None] | None) -> str:
@@ -263,63 +260,6 @@ def _latency(document: Document, pen: Pen) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------------ why
 
 
-def _pools(document: Document, pen: Pen) -> list[str]:
-    kv = document["kv"]
-    demand, transfer = kv["demand_tokens"], kv["transfer"]
-    rows: list[Row] = []
-    for name, pool in pools(document["plan"]):
-        trust = pool["trust"] or ""
-        reason = f"{trust}: {pool['trust_reason']}" if pool["trust_reason"] else trust
-        use = pool["utilization"]
-        rows.append([name, percent_text(use), pen.bar(use), Cell(reason, TRUST_TONES.get(trust, "bad"))])
-    lines = [pen.heading("Busy, and how far the formulas can be trusted there"), *columns(rows, "lrlw", pen)]
-    held = f"{format_count(demand['mean'])} tokens held, p99 {format_count(demand['p99'])}" if _known(demand) else ""
-    text = f"KV per replica: {held}, room for {value_text(kv['capacity_tokens'], '', 'any')}"
-    lines += [f"  {line}" for line in wrapped(text, pen.width - 2)] if held else []
-    if transfer:
-        text = (
-            f"KV transfer: {value_text(transfer['bytes_per_request'], 'bytes')} per request at "
-            f"{value_text(transfer['bytes_per_s'], 'bytes/s')}, {seconds_text(transfer['mean_s'])} exposed, "
-            f"network {percent_text(transfer['utilization'])} busy"
-        )
-        lines += [f"  {line}" for line in wrapped(text, pen.width - 2)]
-    return lines
-
-
-def _known(values: Mapping[str, float | None]) -> bool:
-    return all(value is not None for value in values.values())
-
-
-def _memory(document: Document, pen: Pen) -> list[str]:
-    lines: list[str] = []
-    for name, parts in document["memory_per_accelerator"].items():
-        capacity = parts["capacity_bytes"]
-        shares = {key: (size, _share(size, capacity)) for key, size in parts.items() if key != "capacity_bytes"}
-        rows: list[Row] = [
-            [name_text(key), value_text(size, "bytes"), percent_text(share), pen.bar(share)]
-            for key, (size, share) in shares.items()
-        ]
-        accelerator = document["plan"][name]["accelerator"]
-        lines.append(pen.heading(f"Memory of one {name} accelerator, {value_text(capacity, 'bytes')} {accelerator}"))
-        lines += columns(rows, "lrrl", pen)
-    return lines
-
-
-def _share(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
-
-
-def _parts(document: Document, pen: Pen, title: str, name: str) -> list[str]:
-    parts: Mapping[str, float | None] = document["prediction"][name]
-    total = sum(value or 0.0 for value in parts.values())
-    rows: list[Row] = [
-        [name_text(key), seconds_text(value), percent_text(_share(value, total)), pen.bar(_share(value, total))]
-        for key, value in parts.items()
-    ]
-    whole = seconds_text(total) if _known(parts) else "unbounded"
-    return [pen.heading(f"{title}: {whole}"), *columns(rows, "lrrl", pen)] if rows else []
-
-
 def _limits(document: Document, pen: Pen) -> list[str]:
     rows: list[Row] = [[Cell(text, "dim") for text in ("", "", "value", "limit", "slack", "relaxed by")]]
     for limit in document["limits"]:
@@ -329,8 +269,8 @@ def _limits(document: Document, pen: Pen) -> list[str]:
             [
                 Cell("over" if over else "binds" if limit["binding"] else "", "bad" if over else "close"),
                 limit_name(limit["name"]),
-                value_text(limit["value"], limit["unit"], "unbounded"),
-                value_text(limit["limit"], limit["unit"]),
+                value_text(limit["value"], _unit(limit), "unbounded"),
+                value_text(limit["limit"], _unit(limit)),
                 percent_text(slack, sign=True),
                 limit["what_would_relax_it"],
             ]
@@ -352,9 +292,11 @@ def limit_name(name: str) -> str:
 def _alternatives(document: Document, pen: Pen) -> list[str]:
     rows: list[Row] = []
     for other in document["alternatives"]:
-        bought = ", ".join(pool_text(pool, pen) for _, pool in pools(other))
-        rows.append([other["mode"], bought, value_text(other["usd_per_hour"], "USD/h"), other["why_it_lost"]])
-    return [pen.heading("Alternatives, and why they lost"), *columns(rows, "llrw", pen)] if rows else []
+        first, *more = (pool_text(pool, pen) for _, pool in pools(other))
+        holds = Cell("fits", "good") if other["feasible"] else Cell("misses", "bad")
+        rows.append([other["mode"], first, value_text(other["usd_per_hour"], "USD/h"), holds, other["why_it_lost"]])
+        rows += [["", pool, "", "", ""] for pool in more]
+    return [pen.heading("Alternatives, and why they lost"), *columns(rows, "llrlw", pen)] if rows else []
 
 
 def _notes(document: Document, pen: Pen) -> list[str]:

@@ -141,7 +141,9 @@ class ColocatedLaw:
     def _ttft(self, total: Callable[[Wait | MovingWait, Floats, Floats], Floats]) -> Floats:
         weights = self.role.traffic.input_weights
         if self.role.traffic.arrivals is None:
-            values = total(self.waits[0], self.own_s[:, :, None, :], weights)[..., 0]
+            points = self.own_s.shape[:2]
+            flat = self.law.wait.at(np.s_[:, :, 0]).at(np.unravel_index(np.arange(self.usable.size), points))
+            values = total(flat, self.own_s.reshape(-1, weights.size), weights).reshape(points)
         else:
             values = np.stack([total(wait, own, weights) for wait, own in zip(self.waits, self.own_s, strict=True)])
         return np.where(self.usable, values + self.shift_s, np.inf)
@@ -222,7 +224,6 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
         itl_s=statistics(mean_itl_s, lambda q: float(pool.itl_quantile_s(q)[0, 0])),
         tpot_s=statistics(mean_itl_s, lambda q: _tpot_quantile_s(pool, q)),
         e2e_s=total(e2e_s, traffic.joint_weights),
-        requests_per_s_max=_largest_rate(pool),
         ttft_parts_s=_ttft_parts(pool),
         step_parts_s=_step_parts(pool),
         prefill=None,
@@ -307,14 +308,15 @@ def _notes(pool: ColocatedLaw) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _largest_rate(pool: ColocatedLaw) -> float:
+def requests_per_s_max(role: Role, mode: Mode, replicas: int) -> float:
     """Highest stationary rate at which the pool still settles, by scanning multiples of the load [requests/s]."""
     factors = np.geomspace(0.125, 16.0, 85)
-    traffic = pool.role.traffic
+    traffic = role.traffic
     rates = float(traffic.window_requests_per_s @ traffic.window_weights) * factors
     scanned = replace(traffic, window_requests_per_s=rates, window_weights=np.full(factors.size, 1.0 / factors.size))
-    law = colocated_law(replace(pool.role, traffic=scanned), pool.mode, pool.budgets, pool.replicas).law
-    settled = law.stable[0, 0] & (law.mean_batch[0, 0] <= pool.role.memory_batch)
+    budget = np.array([float(role.token_budget * role.dp)])
+    law = colocated_law(replace(role, traffic=scanned), mode, budget, np.array([float(replicas)])).law
+    settled = law.stable[0, 0] & (law.mean_batch[0, 0] <= role.memory_batch)
     return float(rates[settled].max()) if settled.any() else 0.0
 
 
@@ -336,7 +338,6 @@ def _saturated(pool: ColocatedLaw) -> Outcome:
     parts = role.decode(np.array([largest])).parts_s
     return Outcome(
         ttft_s=endless, itl_s=endless, tpot_s=endless, e2e_s=endless,
-        requests_per_s_max=_largest_rate(pool),
         ttft_parts_s={"wait_s": np.inf, "prefill_s": float(role.traffic.input_weights @ role.own_prefill_s)},
         step_parts_s={name: float(np.ravel(value)[0]) for name, value in parts.items()},
         prefill=None, decode=state, transfer=None,

@@ -21,6 +21,9 @@ from planner.serving.traffic import Traffic, trace_work
 from planner.serving.transfer import Transfer, transfer
 
 
+LARGEST_SIGMAS = 6.0
+
+
 @dataclass(frozen=True, eq=False)
 class PrefillLaw:
     """The prefill pool at each entry of `replicas`."""
@@ -96,6 +99,14 @@ class DecodeLaw:
         return np.asarray(self.batch.mean_batch) @ self.role.traffic.window_weights
 
     @cached_property
+    def largest_batch(self) -> Floats:
+        """A cap that never binds: LARGEST_SIGMAS above the mean of the busiest window, in eights of every rank."""
+        spread = np.sqrt(np.asarray(self.batch.variance_batch))
+        top = (np.asarray(self.batch.mean_batch) + LARGEST_SIGMAS * np.maximum(spread, 1.0)).max(axis=-1)
+        grain = 8 * self.role.dp
+        return np.asarray(np.ceil(top / grain) * grain)
+
+    @cached_property
     def wait_probability(self) -> Floats:
         return np.asarray(self.batch.wait_probability) @ self.token_weights
 
@@ -143,7 +154,6 @@ def outcome(
         itl_s=statistics(mean_itl_s, lambda q: float(second.itl_quantile_s(q)[0])),
         tpot_s=statistics(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0])),
         e2e_s=_sum_statistics(first, e2e_atoms, shift_s),
-        requests_per_s_max=min(_prefill_limit(prefill, replicas[0]), _decode_limit(decode, replicas[1], max_batch)),
         ttft_parts_s=_ttft_parts(first, second, moved),
         step_parts_s=_step_parts(decode, mean_batch),
         prefill=_prefill_state(first),
@@ -158,16 +168,12 @@ def _sum_statistics(law: PrefillLaw, atoms: tuple[Floats, Floats], shift_s: floa
     return statistics(mean + shift_s, lambda q: float(total_quantile_s(law.wait, values, weights, q)[0]) + shift_s)
 
 
-def _prefill_limit(role: Role, replicas: int) -> float:
-    return replicas * role.dp / float(role.traffic.input_weights @ role.service_s)
-
-
-def _decode_limit(role: Role, replicas: int, max_batch: int) -> float:
-    traffic = role.traffic
-    if traffic.mean_steps <= 0.0:
-        return np.inf
-    full_s = float(role.decode_curve_s(max_batch)[-1])
-    return replicas * max_batch / (traffic.mean_steps * full_s)
+def requests_per_s_max(prefill: Role, decode: Role, replicas: tuple[int, int], max_batch: int) -> float:
+    """Highest stationary rate that both pools clear [requests/s]: servers over service, full batches over their steps."""
+    traffic = prefill.traffic
+    prompts_per_s = replicas[0] * prefill.dp / float(traffic.input_weights @ prefill.service_s)
+    full_s = float(decode.decode_curve_s(max_batch)[-1])
+    return min(prompts_per_s, replicas[1] * max_batch / (traffic.mean_steps * full_s))
 
 
 def _ttft_parts(first: PrefillLaw, second: DecodeLaw, moved: Transfer) -> dict[str, float]:

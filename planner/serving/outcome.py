@@ -16,7 +16,6 @@ class Outcome:
     itl_s: Mapping[str, float]
     tpot_s: Mapping[str, float]
     e2e_s: Mapping[str, float]
-    requests_per_s_max: float
     ttft_parts_s: Mapping[str, float]
     step_parts_s: Mapping[str, float]
     prefill: PoolState | None

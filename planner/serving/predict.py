@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from planner.engines.rules import why_not
 from planner.errors import FieldError
 from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario
 from planner.serving import colocated, disaggregated
 from planner.serving.guards import check_outcome
-from planner.serving.intervals import evidence_class, factors, intervals
+from planner.serving.intervals import Interval, evidence_class, factors, intervals
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role, build_role
 from planner.serving.traffic import Traffic, traffic
@@ -19,26 +22,32 @@ EVIDENCE_NOTES = {
 }
 
 
-def predict(scenario: Scenario, deployment: Deployment, load: Traffic | None = None) -> Prediction:
-    """Evaluate a deployment three times: as is, and at the fast and slow end of its step times.
+def predict(
+    scenario: Scenario, deployment: Deployment, load: Traffic | None = None, with_intervals: bool = True
+) -> Prediction:
+    """Evaluate a deployment as is, and at the fast and slow end of its step times for the intervals.
 
     Raises FieldError when it cannot run (weights do not fit, a split the model refuses), PhysicsError when a result
     would pass a physical limit.
     """
     load = load or traffic(scenario.workload)
-    by = factors(scenario, deployment)
-    middle = evaluate_at(scenario, deployment, load, 1.0)
-    low = evaluate_at(scenario, deployment, load, by.step_low)
-    high = evaluate_at(scenario, deployment, load, by.step_high)
+    middle = evaluate_at(scenario, deployment, load)
+    bands: Mapping[str, Mapping[str, Interval]] = {}
+    if with_intervals:
+        by = factors(scenario, deployment)
+        low = evaluate_at(scenario, deployment, load, by.step_low)
+        high = evaluate_at(scenario, deployment, load, by.step_high)
+        bands = intervals(middle, low, high, by)
+    most = _requests_per_s_max(scenario, deployment, load)
     return Prediction(
         ttft_s=middle.ttft_s,
         itl_s=middle.itl_s,
         tpot_s=middle.tpot_s,
         e2e_s=middle.e2e_s,
-        intervals=intervals(middle, low, high, by),
+        intervals=bands,
         coverage=scenario.engine.interval_coverage,
-        requests_per_s_max=middle.requests_per_s_max,
-        output_tokens_per_s=min(load.mean_requests_per_s, middle.requests_per_s_max) * load.mean_output_tokens,
+        requests_per_s_max=most,
+        output_tokens_per_s=min(load.mean_requests_per_s, most) * load.mean_output_tokens,
         ttft_parts_s=middle.ttft_parts_s,
         step_parts_s=middle.step_parts_s,
         prefill=middle.prefill,
@@ -49,20 +58,39 @@ def predict(scenario: Scenario, deployment: Deployment, load: Traffic | None = N
     )
 
 
-def evaluate_at(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float) -> Outcome:
+def evaluate_at(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float = 1.0) -> Outcome:
     """One evaluation with every step time scaled by `step_factor`."""
-    decode_pool = deployment.decode
+    prefill, decode = _roles(scenario, deployment, load, step_factor)
+    batch = _batch(decode, deployment.decode)
     if deployment.prefill is None:
-        role = _role(scenario, load, "colocated", decode_pool, step_factor)
-        result = colocated.outcome(role, deployment.mode, decode_pool.replicas, _batch(role, decode_pool))
-        check_outcome(result, role, role)
-        return result
-    prefill = _role(scenario, load, "prefill", deployment.prefill, step_factor)
-    decode = _role(scenario, load, "decode", decode_pool, step_factor)
-    replicas = (deployment.prefill.replicas, decode_pool.replicas)
-    result = disaggregated.outcome(scenario, load, prefill, decode, replicas, _batch(decode, decode_pool))
+        result = colocated.outcome(decode, deployment.mode, deployment.decode.replicas, batch)
+    else:
+        replicas = (deployment.prefill.replicas, deployment.decode.replicas)
+        result = disaggregated.outcome(scenario, load, prefill, decode, replicas, batch)
     check_outcome(result, prefill, decode)
     return result
+
+
+def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffic) -> float:
+    prefill, decode = _roles(scenario, deployment, load, 1.0)
+    if deployment.prefill is None:
+        return colocated.requests_per_s_max(decode, deployment.mode, deployment.decode.replicas)
+    replicas = (deployment.prefill.replicas, deployment.decode.replicas)
+    return disaggregated.requests_per_s_max(prefill, decode, replicas, _batch(decode, deployment.decode))
+
+
+def _roles(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float) -> tuple[Role, Role]:
+    """The workers that prefill and that decode; one and the same when colocated."""
+    reason = why_not(scenario.engine, deployment.mode, deployment.prefill, deployment.decode, scenario.model, scenario.weights)
+    if reason:
+        raise FieldError("deployment", reason)
+    if deployment.prefill is None:
+        both = _role(scenario, load, "colocated", deployment.decode, step_factor)
+        return both, both
+    return (
+        _role(scenario, load, "prefill", deployment.prefill, step_factor),
+        _role(scenario, load, "decode", deployment.decode, step_factor),
+    )
 
 
 def _role(scenario: Scenario, load: Traffic, name: str, pool: Pool, step_factor: float) -> Role:

@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.records import PROBABILITY, Floats
 
+NEVER = 1e-6  # a chance too small to move any statistic we print
 STAY_AVERAGING_FACTOR = float(np.sqrt(2.0 / np.e))
 
 
@@ -31,7 +32,7 @@ def waiting_atoms(probability: float, mean_s: float, atoms: int = 8) -> tuple[Fl
 
     `mean_s` is over all requests. Tail atoms sit at the means of equal shares of an exponential.
     """
-    if probability <= 0.0 or mean_s <= 0.0:
+    if probability <= NEVER or mean_s <= 0.0:
         return np.array([0.0]), np.array([1.0])
     edges = np.linspace(0.0, 1.0, atoms + 1)[:-1]
     upper = 1.0 - edges

@@ -12,7 +12,7 @@ from planner.queueing.service import ServiceLaw
 from planner.records import Arrivals, Floats, Lengths, Workload
 
 INPUT_ATOMS = 96
-JOINT_ATOMS = 384
+JOINT_ATOMS = 196
 WINDOW_S = 60.0  # long against a request's stay in the decode pool, short against the drift of a trace (QUEUEING §2.3)
 MAX_WINDOWS = 12
 

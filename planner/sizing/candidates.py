@@ -6,7 +6,7 @@ A pool's laws are computed once per worker shape and shared by every joint deplo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +23,7 @@ MAX_UTILIZATION = 0.9  # beyond it no wait is trusted, so none is proposed (HOUS
 MAX_WORKER_ACCELERATORS = 64
 LARGEST_BATCH = 4096
 LATENCY_METRICS = ("itl", "tpot")
-DOMINANCE_MARGIN = 0.1
+EQUAL = 1.02  # a difference that decides nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class DecodeColumns:
     latency_s: dict[tuple[str, str], Floats]  # (metric, statistic) of itl and tpot
     mean_itl_s: Floats
     shift_s: Floats  # what the decode pool adds to TTFT
-    wait_probability: Floats
+    max_batch: Floats  # the cap at each size: no larger than the batch ever gets
 
 
 def roles(scenario: Scenario, traffic: Traffic, name: RoleName) -> Iterator[tuple[Pool, Role]]:
@@ -132,40 +132,55 @@ def decode_columns(
                 values = quantile(PROBABILITY[target.statistic])
             latency[target.metric, target.statistic] = values
     return DecodeColumns(
-        pool=replace(pool, max_batch=max_batch),
+        pool=pool,
         role=role,
         replicas=law.replicas,
         utilization=law.utilization,
         latency_s=latency,
         mean_itl_s=law.mean_itl_s,
         shift_s=ttft_shift_s(role, law.mean_itl_s, law.mean_batch),
-        wait_probability=law.wait_probability,
+        max_batch=np.minimum(max_batch, law.largest_batch),
     )
 
 
 def batch_caps(role: Role, targets: Sequence[Target]) -> tuple[int, ...]:
     """Batch caps worth trying: what memory holds, and the largest batch whose own step meets the gap targets."""
     largest = min(role.memory_batch, LARGEST_BATCH)
-    limit_s = min((target.limit_s for target in targets if target.metric in LATENCY_METRICS), default=np.inf)
+    limit_s = tightest_s(targets, LATENCY_METRICS)
     inside = int(np.searchsorted(role.decode_curve_s(largest), limit_s, side="right"))
     return (largest,) if inside >= largest or inside < 1 else (largest, inside)
 
 
 def undominated(
-    found: Iterable[tuple[Pool, Role]], basis: str, merits: Callable[[Role], tuple[float, float]]
+    found: Iterable[tuple[Pool, Role]], basis: str, merits: Callable[[Role], tuple[float, float]], limit_s: float = np.inf
 ) -> list[tuple[Pool, Role]]:
-    """Shapes that no other beats clearly both in speed and in price per unit of work.
+    """Shapes worth sizing: no other is as fast, as cheap per unit of work and as small, all three.
 
-    `merits` gives (seconds, worker-seconds per unit of work). Pool sizes are whole numbers, so a shape that is only
-    slightly worse may still round better: it stays.
+    `merits` gives (seconds, worker-seconds per unit of work). The size of a worker counts because pools are whole
+    numbers of workers. Shapes slower than `limit_s` on their own are left out too, unless all are.
     """
     items = list(found)
     if not items:
         return []
     speed, work = (np.array(column) for column in zip(*(merits(role) for _, role in items), strict=True))
-    price = work * np.array(
-        [pool.worker_accelerators * (role.accelerator.usd_per_hour[basis] if basis else 1.0) for pool, role in items]
-    )
-    margin = 1.0 - DOMINANCE_MARGIN
-    beaten = ((speed[None, :] < margin * speed[:, None]) & (price[None, :] < margin * price[:, None])).any(axis=1)
-    return [item for item, lost in zip(items, beaten, strict=True) if not lost]
+    worker = np.array([worker_usd(pool, role, basis) for pool, role in items])
+    price = work * worker
+    lost = np.zeros(len(items), dtype=bool)
+    for index in np.lexsort((worker, price, speed)):  # best first, so that of equals one stays
+        rivals = ~lost
+        rivals[index] = False
+        no_worse = (speed <= speed[index] * EQUAL) & (price <= price[index] * EQUAL) & (worker <= worker[index])
+        lost[index] = bool((no_worse & rivals).any())
+    late = speed > limit_s
+    lost |= late if not late.all() else False
+    return [item for item, gone in zip(items, lost, strict=True) if not gone]
+
+
+def worker_usd(pool: Pool, role: Role, basis: str) -> float:
+    """Rent of one worker, or its accelerators where there is no price to rank by."""
+    return pool.worker_accelerators * (role.accelerator.usd_per_hour[basis] if basis else 1.0)
+
+
+def tightest_s(targets: Sequence[Target], metrics: Sequence[str]) -> float:
+    """The smallest limit on any of the metrics [s]; infinite without one."""
+    return min((target.limit_s for target in targets if target.metric in metrics), default=np.inf)

@@ -11,23 +11,28 @@ from planner.records import PROBABILITY, Deployment, Floats, Mode, Pool, Scenari
 from planner.serving.colocated import ColocatedLaw, colocated_law
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
-from planner.sizing.candidates import MAX_UTILIZATION, roles, undominated
-from planner.sizing.search import Candidate, Found, best_of, budget_violation, found, overload, worker_usd
+from planner.sizing.candidates import roles, tightest_s, undominated, worker_usd
+from planner.sizing.search import Candidate, Found, best_of, budget_violation, found, overload
 
 BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up to 1.7 (MODELLING §8)
 SMALLEST_BUDGET, LARGEST_BUDGET = 256, 16384
 SIZES = 40
+MOST_BUDGETS, MOST_SIZES = 6, 16  # that are judged on TTFT and on every window
+PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 
 
 def search(scenario: Scenario, traffic: Traffic, mode: Mode, targets: Sequence[Target], basis: str) -> Found:
     """The best pools of one colocated mode."""
     kept: list[Candidate] = []
     judged = 0
-    for pool, role in undominated(roles(scenario, traffic, "colocated"), basis, _merits):
-        budgets = token_budgets(role, mode)
-        law = colocated_law(role, mode, budgets, _sizes(role, traffic))
-        kept += _judge(scenario, traffic, targets, basis, pool, role, law)
-        judged += law.usable.size
+    for pool, role in undominated(
+        roles(scenario, traffic, "colocated"), basis, _merits, tightest_s(targets, ("itl", "tpot"))
+    ):
+        budgets, sizes = token_budgets(role, mode), _sizes(role, traffic)
+        judged += budgets.size * sizes.size
+        law = _promising(role, mode, targets, budgets, sizes)
+        if law is not None:
+            kept += _judge(scenario, traffic, targets, basis, pool, role, law)
     return found(kept, judged)
 
 
@@ -54,16 +59,44 @@ def _sizes(role: Role, traffic: Traffic) -> Floats:
     return start + max(1, start // (SIZES // 2)) * np.arange(SIZES, dtype=float)
 
 
+def _promising(role: Role, mode: Mode, targets: Sequence[Target], budgets: Floats, sizes: Floats) -> ColocatedLaw | None:
+    """The law at the budgets that meet the gap targets in the busiest window with the fewest workers.
+
+    Of budgets with equal need the larger, which costs less throughput. Where none meets them, those that miss by
+    least. None when nothing settles.
+    """
+    busiest = np.array([float(role.traffic.window_requests_per_s.max())])
+    peak = replace(role.traffic, window_requests_per_s=busiest, window_weights=np.ones(1))
+    law = colocated_law(replace(role, traffic=peak), mode, budgets, sizes)
+    violation = _gap_violation(law, targets)
+    if not np.isfinite(violation).any():
+        return None
+    enough = violation <= max(PEAK_TOLERANCE, float(violation.min()) * PEAK_TOLERANCE)
+    first = np.where(enough.any(axis=1), enough.argmax(axis=1), sizes.size)
+    rows = np.sort(np.lexsort((-budgets, first))[:MOST_BUDGETS])
+    start = int(first[rows].min())
+    return colocated_law(role, mode, budgets[rows], sizes[start : start + MOST_SIZES])
+
+
+def _gap_violation(law: ColocatedLaw, targets: Sequence[Target]) -> Floats:
+    violation = np.where(law.usable, overload(law.utilization), np.inf)
+    for target in targets:
+        if target.metric in ("itl", "tpot"):
+            violation = np.maximum(violation, np.where(law.usable, _value_s(law, target), np.inf) / target.limit_s)
+    return violation
+
+
 def _judge(
     scenario: Scenario, traffic: Traffic, targets: Sequence[Target], basis: str, pool: Pool, role: Role, law: ColocatedLaw
 ) -> list[Candidate]:
     """All budgets and sizes of one shape: (C, m) arrays."""
+    violation = _gap_violation(law, targets)
+    for target in targets:
+        if target.metric in ("ttft", "e2e"):
+            violation = np.maximum(violation, _value_s(law, target) / target.limit_s)
     usd = worker_usd(pool, role, basis) * law.replicas + 0.0 * law.budgets[:, None]
     accelerators = pool.worker_accelerators * law.replicas + 0.0 * law.budgets[:, None]
-    violation = np.where(law.usable, overload(law.utilization), np.inf)
-    for target in targets:
-        violation = np.maximum(violation, np.where(law.usable, _value_s(law, target), np.inf) / target.limit_s)
-    share = np.clip(np.einsum("cmw,w->cm", law.prefill_share, traffic.window_weights), 0.0, 1.0)
+    share = law.prefill_share @ traffic.window_weights
     over_budget = budget_violation(scenario.budgets, traffic, usd, accelerators, (usd * share, usd * (1.0 - share)))
 
     def deployment(index: int) -> Deployment:

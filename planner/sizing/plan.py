@@ -37,7 +37,7 @@ class Judged:
     def rank(self) -> tuple[float, ...]:
         """As Candidate.rank, on the exact violation."""
         price = (self.candidate.usd_per_hour, float(self.candidate.accelerators))
-        return (0.0, *price, self.violation) if self.feasible else (1.0, self.violation, *price)
+        return (0.0, *price, self.violation) if self.feasible else (1.0, float(search.missed_by(self.violation)), *price)
 
 
 def size(scenario: Scenario) -> Plan:
@@ -57,7 +57,7 @@ def size(scenario: Scenario) -> Plan:
     prediction = predict(scenario, best.candidate.deployment, load)
     return _plan(
         scenario, best.candidate.deployment, prediction, basis, best.feasible, count,
-        _alternatives(scenario, load, best, prediction, judged[1:]),
+        _alternatives(scenario, load, best, judged[1:]),
     )
 
 
@@ -92,7 +92,7 @@ def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Ca
     """The first candidate, in rank order, whose full evaluation meets everything; the nearest miss otherwise."""
     nearest: Judged | None = None
     for candidate in candidates[:TRIED]:
-        outcome = evaluate_at(scenario, candidate.deployment, load, 1.0)
+        outcome = evaluate_at(scenario, candidate.deployment, load)
         judged = Judged(candidate, max(candidate.over_budget, _violation(scenario, outcome)))
         if judged.feasible:
             return judged
@@ -149,7 +149,7 @@ def _price_notes(scenario: Scenario, basis: str) -> Iterator[Note]:
 
 
 def _alternatives(
-    scenario: Scenario, load: Traffic, best: Judged, prediction: Prediction, others: Sequence[Judged]
+    scenario: Scenario, load: Traffic, best: Judged, others: Sequence[Judged]
 ) -> tuple[Alternative, ...]:
     """The best of each other mode first, then of other accelerators."""
     seen = {best.candidate.deployment.mode}
@@ -161,7 +161,7 @@ def _alternatives(
     made = []
     for item in (first + rest)[:MOST_ALTERNATIVES]:
         deployment = item.candidate.deployment
-        theirs = predict(scenario, deployment, load)
+        theirs = predict(scenario, deployment, load, with_intervals=False)
         made.append(
             Alternative(
                 deployment=deployment,

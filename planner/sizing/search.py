@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.engines.rules import why_not_pair
 from planner.records import Budget, Deployment, Floats, Pool, Scenario, Target
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
@@ -19,12 +20,20 @@ from planner.sizing.candidates import (
     narrowing_s,
     prefill_columns,
     roles,
+    tightest_s,
     undominated,
+    worker_usd,
 )
 from planner.sizing.cost import SECONDS_PER_HOUR, TOKENS_PER_MTOK
 
 KEPT_PER_PAIR = 8
+SAME_MISS = 1.1
 NEAR_SATURATION = 0.999
+
+
+def missed_by(violation: Floats | float) -> Floats:
+    """A miss in steps of 10 %: among misses as good as equal the cheaper one is the nearer plan."""
+    return np.ceil(np.log(np.maximum(violation, 1.0)) / np.log(SAME_MISS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ class Candidate:
         """Feasible first; then cheapest, fewest accelerators, most slack. Infeasible: the nearest miss first."""
         if self.violation <= 1.0:
             return (0.0, self.usd_per_hour, self.accelerators, self.violation)
-        return (1.0, self.violation, self.usd_per_hour, self.accelerators)
+        return (1.0, float(missed_by(self.violation)), self.usd_per_hour, self.accelerators)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +70,23 @@ def disaggregated(scenario: Scenario, traffic: Traffic, targets: Sequence[Target
     """Every pair of a prefill and a decode pool, at every size."""
     prefill = [
         prefill_columns(scenario, traffic, targets, pool, role)
-        for pool, role in undominated(roles(scenario, traffic, "prefill"), basis, _prefill_merits)
+        for pool, role in undominated(
+            roles(scenario, traffic, "prefill"), basis, _prefill_merits, tightest_s(targets, ("ttft", "e2e"))
+        )
     ]
     decode = [
         decode_columns(traffic, targets, pool, role, cap)
-        for pool, role in undominated(roles(scenario, traffic, "decode"), basis, _decode_merits)
+        for pool, role in undominated(
+            roles(scenario, traffic, "decode"), basis, _decode_merits, tightest_s(targets, ("itl", "tpot"))
+        )
         for cap in batch_caps(role, targets)
     ]
     kept: list[Candidate] = []
     judged = 0
     for first in prefill:
         for second in decode:
+            if why_not_pair(scenario.engine, scenario.model, first.pool, second.pool):
+                continue
             kept += _pair(scenario, traffic, targets, basis, first, second)
             judged += first.replicas.size * second.replicas.size
     return found(kept, judged)
@@ -107,7 +122,9 @@ def _pair(
         row, column = divmod(index, second.replicas.size)
         return Deployment(
             "disaggregated",
-            decode=replace(second.pool, replicas=int(second.replicas[column])),
+            decode=replace(
+                second.pool, replicas=int(second.replicas[column]), max_batch=int(second.max_batch[column])
+            ),
             prefill=replace(first.pool, replicas=int(first.replicas[row])),
         )
 
@@ -160,19 +177,17 @@ def budget_violation(
     return worst
 
 
-def worker_usd(pool: Pool, role: Role, basis: str) -> float:
-    """Rent of one worker, or its accelerators where there is no price to rank by."""
-    return pool.worker_accelerators * (role.accelerator.usd_per_hour[basis] if basis else 1.0)
-
-
 def best_of(
     usd: Floats, accelerators: Floats, violation: Floats, over_budget: Floats, deployment: Callable[[int], Deployment]
 ) -> list[Candidate]:
-    """The few best rows as candidates: the cheapest feasible ones, else the nearest misses. `deployment` takes a flat index."""
+    """The few best rows as candidates: the cheapest feasible ones, else the cheapest of the nearest misses.
+
+    `deployment` takes an index into the flattened arrays.
+    """
     usd, accelerators, over_budget = usd.ravel(), accelerators.ravel(), over_budget.ravel()
     violation = np.maximum(violation.ravel(), over_budget)
     feasible = violation <= 1.0
-    order = np.where(feasible, usd * (1.0 + 1e-9 * accelerators), np.inf) if feasible.any() else violation
+    order = np.where(feasible, usd * (1.0 + 1e-9 * accelerators), np.inf) if feasible.any() else missed_by(violation) + usd * 1e-9
     count = min(KEPT_PER_PAIR, order.size)
     return [
         Candidate(float(usd[i]), int(accelerators[i]), float(violation[i]), float(over_budget[i]), deployment(int(i)))

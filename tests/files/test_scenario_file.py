@@ -363,6 +363,8 @@ def test_schema_takes_the_examples(validator: Any, name: str) -> None:
         {"model": None},
         {"hardware": "[h100-sxm]"},
         {"workload": "{requests: 12, input_tokens: 4, output_tokens: 5}"},
+        {"workload": "{requests: 12 /s, input_tokens: 4k, output_tokens: 5}"},
+        {"workload": "{trace: 5}"},
         {"targets": "{ttft: {p9: 1 s}}"},
         {"weights": "fp9"},
         {"kv_tiers": "{host-dram: 1 TB}"},

@@ -18,7 +18,15 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 def test_answer_comes_first(disaggregated_plan: Plan) -> None:
     first = to_text(document(disaggregated_plan)).splitlines()[0]
-    assert first == "FEASIBLE  12 h100-sxm + 40 h200-sxm, 124.00 USD/h (rent3y), 1.10 USD/Mtok of output"
+    assert (
+        first == "FEASIBLE  12 h100-sxm + 40 h200-sxm, 124.00 USD/h (rent3y), 0.21 USD/Mtok input, 1.10 USD/Mtok output"
+    )
+
+
+def test_both_pools_on_one_accelerator_are_bought_together(disaggregated_plan: Plan) -> None:
+    result = document(disaggregated_plan)
+    result["plan"]["prefill"]["accelerator"] = "h200-sxm"
+    assert verdict_line(result).startswith("FEASIBLE  52 h200-sxm, ")
 
 
 def test_plan_reads_as_people_order_it(disaggregated_plan: Plan) -> None:

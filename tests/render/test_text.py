@@ -16,8 +16,8 @@ def test_columns_are_as_wide_as_their_content() -> None:
 
 
 def test_last_column_wraps_under_itself() -> None:
-    lines = columns([["name", "four words of prose that run on"]], "lw", Pen(width=28))
-    assert lines == ["  name  four words of prose that run", "        on"]  # never under 32 columns of prose
+    lines = columns([["name", "four words of prose that run on and on"]], "lw", Pen(width=28))
+    assert lines == ["  name  four words of prose that run on", "        and on"]  # never under 32 columns of prose
 
 
 def test_no_rows_no_lines() -> None:

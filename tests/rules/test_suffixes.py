@@ -45,6 +45,7 @@ PLAIN = {
     "batch",  # sequences
     "steps",  # steps
     "replicas",  # replicas
+    "budgets",  # tokens of a step
     "elements",  # elements
     "dim",  # elements
     "width",  # elements

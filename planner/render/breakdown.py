@@ -1,0 +1,89 @@
+"""Where a plan's time and memory go: pools, memory, breakdowns, as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text, value_text, wrapped
+from planner.units import format_count
+
+Document = Mapping[str, Any]
+
+LEAST_SHARE = 1e-4  # of a sum; smaller parts are in the JSON only
+TRUST_TONES = {"ok": "good", "caution": "close"}
+
+
+def pools(plan: Document) -> list[tuple[str, Document]]:
+    """The pools of a plan or an alternative, in the order that a request passes them."""
+    return [(name, plan[name]) for name in ("prefill", "decode", "colocated") if name in plan]
+
+
+def pool_text(pool: Document, pen: Pen) -> str:
+    """A pool as people order it: "5 replicas x TP8 = 40 h200-sxm"."""
+    times = "×" if pen.unicode else "x"
+    sizes = [f"{name.upper()}{pool[name]}" for name in ("tp", "pp", "dp", "ep") if name == "tp" or pool[name] > 1]
+    replicas = f"{pool['replicas']} replica{'s' if pool['replicas'] != 1 else ''}"
+    return f"{replicas} {times} {' '.join(sizes)} = {pool['accelerators']} {pool['accelerator']}"
+
+
+def pools_section(document: Document, pen: Pen) -> list[str]:
+    """How busy each pool is, what its KV pool holds, what the transfer takes."""
+    kv = document["kv"]
+    demand, transfer = kv["demand_tokens"], kv["transfer"]
+    rows: list[Row] = []
+    for name, pool in pools(document["plan"]):
+        trust = pool["trust"] or ""
+        reason = f"{trust}: {pool['trust_reason']}" if pool["trust_reason"] else trust
+        use = pool["utilization"]
+        rows.append([name, percent_text(use), pen.bar(use), Cell(reason, TRUST_TONES.get(trust, "bad"))])
+    lines = [pen.heading("Busy, and how far the formulas can be trusted there"), *columns(rows, "lrlw", pen)]
+    held = f"{format_count(demand['mean'])} tokens held, p99 {format_count(demand['p99'])}" if _known(demand) else ""
+    text = f"KV per replica: {held}, room for {value_text(kv['capacity_tokens'], '', 'any')}"
+    lines += [f"  {line}" for line in wrapped(text, pen.width - 2)] if held else []
+    if transfer:
+        text = (
+            f"KV transfer: {value_text(transfer['bytes_per_request'], 'bytes')} per request at "
+            f"{value_text(transfer['bytes_per_s'], 'bytes/s')}, {seconds_text(transfer['mean_s'])} exposed, "
+            f"network {percent_text(transfer['utilization'])} busy"
+        )
+        lines += [f"  {line}" for line in wrapped(text, pen.width - 2)]
+    return lines
+
+
+def _known(values: Mapping[str, float | None]) -> bool:
+    return all(value is not None for value in values.values())
+
+
+def memory_section(document: Document, pen: Pen) -> list[str]:
+    """What fills one accelerator of each pool."""
+    lines: list[str] = []
+    for name, parts in document["memory_per_accelerator"].items():
+        capacity = parts["capacity_bytes"]
+        shares = {key: (size, _share(size, capacity)) for key, size in parts.items() if key != "capacity_bytes"}
+        rows: list[Row] = [
+            [name_text(key), value_text(size, "bytes"), percent_text(share), pen.bar(share)]
+            for key, (size, share) in shares.items()
+            if size != 0.0
+        ]
+        accelerator = document["plan"][name]["accelerator"]
+        lines.append(pen.heading(f"Memory of one {name} accelerator, {value_text(capacity, 'bytes')} {accelerator}"))
+        lines += columns(rows, "lrrl", pen)
+    return lines
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def parts_section(document: Document, pen: Pen, title: str, name: str) -> list[str]:
+    """A time by its parts, largest share as the longest bar."""
+    parts: Mapping[str, float | None] = document["prediction"][name]
+    total = sum(value or 0.0 for value in parts.values())
+    rows: list[Row] = [
+        [name_text(key), seconds_text(value), percent_text(_share(value, total)), pen.bar(_share(value, total))]
+        for key, value in parts.items()
+        if value is None or value > LEAST_SHARE * total
+    ]
+    whole = seconds_text(total) if _known(parts) else "unbounded"
+    return [pen.heading(f"{title}: {whole}"), *columns(rows, "lrrl", pen)] if rows else []

@@ -53,7 +53,9 @@ class ChunkedGaps:
         bottom, top = self.decode_share, 1.0 - self.full_share
         least = np.where(top > bottom, self.partial_s[..., 0], self.full_s)
         decode = self.decode_s + self.decode_slope_s * self.batch.excess(level / np.maximum(bottom, 1e-12))
-        full = self.full_s + self.full_slope_s * self.batch.excess(np.full(bottom.shape, level))
+        # where a request takes more from the prefill of a full step than it adds, small batches make long steps
+        full_level = np.where(self.full_slope_s >= 0.0, level, 1.0 - level)
+        full = self.full_s + self.full_slope_s * self.batch.excess(full_level)
         part = np.clip((level - bottom) / np.maximum(top - bottom, 1e-12), 0.0, 1.0)
         index = np.sum(np.cumsum(self.partial_weights, axis=-1) < part[..., None] - 1e-9, axis=-1)
         index = np.minimum(index, self.partial_s.shape[-1] - 1)
@@ -90,4 +92,4 @@ class StalledGaps:
         )
         calm = level / np.maximum(1.0 - self.stall_share, 1e-12)
         excess = self.decode_slope_s * self.batch.excess(calm)
-        return self.decode_s + np.where(stalled, stall, excess)
+        return self.decode_s + np.where(stalled, np.maximum(stall, excess), excess)

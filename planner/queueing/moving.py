@@ -14,8 +14,8 @@ from planner.queueing.waiting import SHORTEST, Wait, checked_level, checked_poin
 
 _WINDOW_ARRIVALS = 300  # over so many arrivals the load at a moment is measured for up to `_FEW` servers
 _FEW = 4
-_TOP_LOAD = 0.98  # from here on a server never rests: the backlog is the wait
-_LOADS = _TOP_LOAD * np.linspace(0.0, 1.0, 65)[1:] ** 0.7
+_STATIONARY_LOADS = 0.98 * np.linspace(0.0, 1.0, 65)[1:] ** 0.7
+_LOADS = np.append(_STATIONARY_LOADS, 1.0)  # at 1 no server ever rests: the backlog is the wait
 _SAMPLES = 40_000  # at most so many arrivals are asked for their wait; the backlog counts all
 _CELLS = 800  # of the tabulated law, spread evenly over the log of the wait
 _DECADES = 5.0
@@ -121,7 +121,7 @@ def backlog_composite(
     for row, (count, window) in enumerate(zip(flat, windows, strict=True)):
         level = np.cumsum(done / count - gaps)
         backlog = (level - np.minimum.accumulate(level))[::every]
-        local = np.clip(work_rates[window] / count, _LOADS[0], _TOP_LOAD)
+        local = work_rates[window] / count
         waiting = np.where(backlog > 0.0, np.minimum(1.0, np.interp(local, _LOADS, share[row])), 0.0)
         rows.append(_tabulate(backlog * np.interp(local, _LOADS, stretch[row]), waiting, extra[row]))
     table = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
@@ -193,16 +193,17 @@ def _work_rate(arrivals: Floats, service: Floats, window_s: float, duration_s: f
 def _corrections(servers: Floats, law: ServiceLaw, wait_at: WaitAt) -> tuple[Floats, Floats, Floats]:
     """Per server count: P(W>0) / load and the stretch of the backlog on `_LOADS`, and the residuals that joining the
     shortest queue adds in a third of the cases."""
-    counts = servers[:, None]
-    stationary = wait_at(counts, _LOADS * counts / law.mean_s, law)
+    counts, loads = servers[:, None], _STATIONARY_LOADS
+    stationary = wait_at(counts, loads * counts / law.mean_s, law)
     joins = np.logical_and(stationary.policy == SHORTEST, servers > 1)
     quantiles = (np.arange(_RESIDUAL_ATOMS) + 0.5) / _RESIDUAL_ATOMS
     residuals = np.where(joins[:, None], _residual_quantiles(law, quantiles), 0.0)
-    waits = np.maximum(stationary.probability, 1e-250)  # of thousands of servers all are busy next to never
-    joined = np.where(joins, law.residual_moment(1) / 3.0, 0.0)[:, None]
-    fast = law.residual_moment(1) / (counts * (1.0 - _LOADS))
-    conditional = np.where(stationary.probability > 1e-250, stationary.mean_s / waits - joined, fast)
-    return stationary.probability / _LOADS, conditional / fast, residuals
+    extra = np.where(joins, law.residual_moment(1) / 3.0, 0.0)[:, None]
+    conditional = stationary.mean_s / stationary.probability - extra
+    fast = law.residual_moment(1) / (counts * (1.0 - loads))
+    full = np.ones(counts.shape)
+    share = np.concatenate([stationary.probability / loads, full], axis=1)
+    return share, np.concatenate([conditional / fast, full], axis=1), residuals
 
 
 def _residual_quantiles(law: ServiceLaw, levels: Floats) -> Floats:

@@ -21,7 +21,7 @@ from planner.serving.role import Role
 from planner.serving.statistics import statistics
 from planner.serving.traffic import trace_work
 
-REFINEMENTS = 2  # passes that move the linear step law to the batch it is used at
+REFINEMENTS = 1  # passes that move the linear step law to the batch it is used at
 SHORTEST_TOKEN_S = 1e-9
 MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANTILE of a normal
 
@@ -45,7 +45,7 @@ class ColocatedLaw:
     def token_weights(self) -> Floats:
         traffic = self.role.traffic
         weights = traffic.window_requests_per_s * traffic.window_weights
-        return weights / weights.sum()
+        return np.asarray(weights / weights.sum())
 
     @cached_property
     def usable(self) -> Floats:
@@ -74,7 +74,7 @@ class ColocatedLaw:
         return np.asarray(self.law.mean_batch @ self.role.traffic.window_weights)
 
     def itl_quantile_s(self, q: float) -> Floats:
-        """Quantile over the tokens of all windows, from above: half of 1-q goes to the busiest windows (union bound)."""
+        """Quantile over the tokens of all windows, from above: half of 1-q is left to the busiest (union bound)."""
         if self.token_weights.size == 1:
             return np.asarray(self.law.itl_quantile_s(q)[..., 0])
         half = (1.0 - q) / 2.0
@@ -337,8 +337,13 @@ def _saturated(pool: ColocatedLaw) -> Outcome:
     )
     parts = role.decode(np.array([largest])).parts_s
     return Outcome(
-        ttft_s=endless, itl_s=endless, tpot_s=endless, e2e_s=endless,
+        ttft_s=endless,
+        itl_s=endless,
+        tpot_s=endless,
+        e2e_s=endless,
         ttft_parts_s={"wait_s": np.inf, "prefill_s": float(role.traffic.input_weights @ role.own_prefill_s)},
         step_parts_s={name: float(np.ravel(value)[0]) for name, value in parts.items()},
-        prefill=None, decode=state, transfer=None,
+        prefill=None,
+        decode=state,
+        transfer=None,
     )

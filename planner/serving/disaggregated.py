@@ -20,7 +20,6 @@ from planner.serving.statistics import averaged_over_stay_s, combined, statistic
 from planner.serving.traffic import Traffic, trace_work
 from planner.serving.transfer import Transfer, transfer
 
-
 LARGEST_SIGMAS = 6.0
 
 
@@ -49,7 +48,8 @@ class PrefillLaw:
 def prefill_law(role: Role, replicas: Floats) -> PrefillLaw:
     """M/G/k with the whole service histogram, join-shortest-queue, on moving load where there is a trace.
 
-    Each attention-DP rank prefills its own prompt, so servers = replicas * dp (HOUSE §7). QUEUEING §2-3, MODELLING §7.2.
+    Each attention-DP rank prefills its own prompt, so servers = replicas * dp (HOUSE §7).
+    Source: QUEUEING §2-3, MODELLING §7.2.
     """
     traffic = role.traffic
     servers = np.asarray(replicas, dtype=float) * role.dp
@@ -73,16 +73,12 @@ class DecodeLaw:
     def token_weights(self) -> Floats:
         traffic = self.role.traffic
         weights = traffic.window_requests_per_s * traffic.window_weights
-        return weights / weights.sum()
-
-    @property
-    def stable(self) -> Floats:
-        return np.asarray(self.batch.stable).all(axis=-1)
+        return np.asarray(weights / weights.sum())
 
     @property
     def utilization(self) -> Floats:
         """Largest offered load over the windows against what the full batch clears."""
-        return np.asarray(self.batch.load).max(axis=-1)
+        return np.asarray(self.batch.load.max(axis=-1), dtype=float)
 
     @cached_property
     def mean_itl_s(self) -> Floats:
@@ -148,7 +144,11 @@ def outcome(
     ttft_atoms = combined(own_s, traffic.input_weights, *slots)
     joint_s = np.interp(traffic.joint_input_tokens, traffic.input_tokens, own_s)
     stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0) * mean_itl_s
-    e2e_atoms = combined(joint_s + stay_s, traffic.joint_weights, *waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]), 4))
+    e2e_atoms = combined(
+        joint_s + stay_s,
+        traffic.joint_weights,
+        *waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]), 4),
+    )
     return Outcome(
         ttft_s=_sum_statistics(first, ttft_atoms, shift_s),
         itl_s=statistics(mean_itl_s, lambda q: float(second.itl_quantile_s(q)[0])),
@@ -169,7 +169,7 @@ def _sum_statistics(law: PrefillLaw, atoms: tuple[Floats, Floats], shift_s: floa
 
 
 def requests_per_s_max(prefill: Role, decode: Role, replicas: tuple[int, int], max_batch: int) -> float:
-    """Highest stationary rate that both pools clear [requests/s]: servers over service, full batches over their steps."""
+    """Highest stationary rate that both pools clear: servers over service, full batches over steps [requests/s]."""
     traffic = prefill.traffic
     prompts_per_s = replicas[0] * prefill.dp / float(traffic.input_weights @ prefill.service_s)
     full_s = float(decode.decode_curve_s(max_batch)[-1])
@@ -198,11 +198,16 @@ def _prefill_state(law: PrefillLaw) -> PoolState:
     role = law.role
     traffic = role.traffic
     busy = float(law.utilization[0])
-    held = float(traffic.input_weights @ (traffic.input_tokens * role.service_s) / (traffic.input_weights @ role.service_s))
+    held = float(
+        traffic.input_weights @ (traffic.input_tokens * role.service_s) / (traffic.input_weights @ role.service_s)
+    )
     return PoolState(
         utilization=busy,
         mean_batch=busy * role.dp,
-        kv_capacity_tokens=role.memory.kv_bytes / float(np.ravel(role.kv_bytes_on_rank(np.array([held])))[0]) * held * role.dp,
+        kv_capacity_tokens=role.memory.kv_bytes
+        / float(np.ravel(role.kv_bytes_on_rank(np.array([held])))[0])
+        * held
+        * role.dp,
         kv_mean_tokens=busy * held * role.dp,
         kv_p99_tokens=float(traffic.input_tokens.max()) * role.dp,
         memory_bytes=role.memory.parts(),

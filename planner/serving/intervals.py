@@ -38,19 +38,21 @@ def factors(scenario: Scenario, deployment: Deployment) -> IntervalFactors:
     return scenario.engine.intervals[f"{family}/{evidence_class(scenario, deployment)}"]
 
 
-def intervals(middle: Outcome, low: Outcome, high: Outcome, by: IntervalFactors) -> Mapping[str, Mapping[str, Interval]]:
+def intervals(
+    middle: Outcome, low: Outcome, high: Outcome, by: IntervalFactors
+) -> Mapping[str, Mapping[str, Interval]]:
     """Low and high of every statistic. High is None where the slow end saturates.
 
     ITL and TPOT are the plan re-evaluated at fast and slow step times. TTFT and end-to-end take the wider of that
     and the measured error of TTFT itself, which holds what no step time explains (front ends, routing).
     """
     return {
-        "ttft_s": {k: _span(low.ttft_s[k], v, high.ttft_s[k], by.ttft_low, by.ttft_high) for k, v in middle.ttft_s.items()},
+        "ttft_s": {
+            k: _span(low.ttft_s[k], v, high.ttft_s[k], by.ttft_low, by.ttft_high) for k, v in middle.ttft_s.items()
+        },
         "itl_s": {k: _span(low.itl_s[k], v, high.itl_s[k]) for k, v in middle.itl_s.items()},
         "tpot_s": {k: _span(low.tpot_s[k], v, high.tpot_s[k]) for k, v in middle.tpot_s.items()},
-        "e2e_s": {
-            k: _span(low.e2e_s[k], v, high.e2e_s[k]) for k, v in middle.e2e_s.items()
-        },
+        "e2e_s": {k: _span(low.e2e_s[k], v, high.e2e_s[k]) for k, v in middle.e2e_s.items()},
     }
 
 

@@ -1,4 +1,4 @@
-"""A given deployment under a scenario's load, as a Prediction: the one entry that search, evaluate and compare share."""
+"""A given deployment under a scenario's load, as a Prediction: the one entry that every command shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planner.serving import colocated, disaggregated
 from planner.serving.guards import check_outcome
 from planner.serving.intervals import Interval, evidence_class, factors, intervals
 from planner.serving.outcome import Outcome
-from planner.serving.role import Role, build_role
+from planner.serving.role import Role, RoleName, build_role
 from planner.serving.traffic import Traffic, traffic
 
 EVIDENCE_NOTES = {
@@ -81,7 +81,9 @@ def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffi
 
 def _roles(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float) -> tuple[Role, Role]:
     """The workers that prefill and that decode; one and the same when colocated."""
-    reason = why_not(scenario.engine, deployment.mode, deployment.prefill, deployment.decode, scenario.model, scenario.weights)
+    reason = why_not(
+        scenario.engine, deployment.mode, deployment.prefill, deployment.decode, scenario.model, scenario.weights
+    )
     if reason:
         raise FieldError("deployment", reason)
     if deployment.prefill is None:
@@ -93,7 +95,7 @@ def _roles(scenario: Scenario, deployment: Deployment, load: Traffic, step_facto
     )
 
 
-def _role(scenario: Scenario, load: Traffic, name: str, pool: Pool, step_factor: float) -> Role:
+def _role(scenario: Scenario, load: Traffic, name: RoleName, pool: Pool, step_factor: float) -> Role:
     role = build_role(scenario, load, name, pool, _accelerator(scenario, name, pool), step_factor)
     if role.memory.kv_bytes <= 0.0:
         raise FieldError(f"deployment.{name}", role.memory.why_it_does_not_fit)
@@ -104,7 +106,9 @@ def _accelerator(scenario: Scenario, name: str, pool: Pool) -> Accelerator:
     try:
         return scenario.accelerator(pool.accelerator)
     except KeyError:
-        raise FieldError(f"deployment.{name}.accelerator", f"{pool.accelerator} is not among the scenario's candidates") from None
+        raise FieldError(
+            f"deployment.{name}.accelerator", f"{pool.accelerator} is not among the scenario's candidates"
+        ) from None
 
 
 def _batch(role: Role, pool: Pool) -> int:

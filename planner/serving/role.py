@@ -62,7 +62,9 @@ class Role:
         """Least time physics allows for the prefill of each input atom [s]."""
         chunks = self.prefill_time.chunks
         chunk = self.traffic.input_tokens / chunks
-        floor = step_floor_s(self.worker, np.zeros_like(chunk), np.zeros_like(chunk), chunk, self.traffic.input_tokens, chunk)
+        floor = step_floor_s(
+            self.worker, np.zeros_like(chunk), np.zeros_like(chunk), chunk, self.traffic.input_tokens, chunk
+        )
         return np.asarray(floor * chunks)
 
     @cached_property
@@ -166,8 +168,16 @@ def build_role(
         raise FieldError(f"deployment.{name}", reason)
     constants = engine.colocated if name == "colocated" else engine.disaggregated
     worker = build_worker(
-        scenario.model, scenario.weights, scenario.kv_dtype, accelerator, engine.id, constants,
-        tp=pool.tp, pp=pool.pp, ep=pool.ep, dp=pool.dp,
+        scenario.model,
+        scenario.weights,
+        scenario.kv_dtype,
+        accelerator,
+        engine.id,
+        constants,
+        tp=pool.tp,
+        pp=pool.pp,
+        ep=pool.ep,
+        dp=pool.dp,
     )
     budget = pool.token_budget or engine.token_budget
     max_batch_per_rank = -(-(pool.max_batch or engine.max_batch) // pool.dp)
@@ -176,7 +186,9 @@ def build_role(
         accelerator=accelerator,
         worker=worker,
         constants=constants,
-        memory=memory(worker, engine, token_budget=budget, max_batch=min(max_batch_per_rank, engine.max_batch), role=name),
+        memory=memory(
+            worker, engine, token_budget=budget, max_batch=min(max_batch_per_rank, engine.max_batch), role=name
+        ),
         traffic=traffic,
         token_budget=budget,
         step_factor=step_factor,

@@ -24,7 +24,8 @@ def averaged_over_stay_s(mean_itl_s: Floats | float, itl_quantile_s: Floats | fl
     keeps 2 (R/R)^2 (R/R - 1 + e^-1) = 2/e of its variance, so deviations from the mean shrink by sqrt(2/e).
     Source: Ornstein-Uhlenbeck averaging; tests hold it against the step simulations of `data/queueing/serve_steps.csv`.
     """
-    return np.asarray(mean_itl_s + STAY_AVERAGING_FACTOR * (np.asarray(itl_quantile_s) - mean_itl_s))
+    mean, quantile = np.asarray(mean_itl_s, dtype=float), np.asarray(itl_quantile_s, dtype=float)
+    return (1.0 - STAY_AVERAGING_FACTOR) * mean + STAY_AVERAGING_FACTOR * quantile
 
 
 def waiting_atoms(probability: float, mean_s: float, atoms: int = 8) -> tuple[Floats, Floats]:

@@ -74,9 +74,9 @@ def traffic(workload: Workload) -> Traffic:
 
 
 def reduced(values: Floats, weights: Floats, atoms: int) -> tuple[Floats, Floats]:
-    """At most `atoms` atoms with the same mean: half of them share the bulk, half the top tenth, where waits are made."""
+    """At most `atoms` atoms with the same mean: half for the bulk, half for the top tenth, where waits are made."""
     unique, inverse = np.unique(values, return_inverse=True)
-    mass = np.bincount(inverse, weights=weights)
+    mass = np.asarray(np.bincount(inverse, weights=weights), dtype=float)
     if unique.size <= atoms:
         return unique.astype(float), mass / mass.sum()
     return _binned(unique, mass, _tail_edges(atoms))
@@ -106,15 +106,17 @@ def joint_reduced(lengths: Lengths, atoms: int) -> tuple[Floats, Floats, Floats]
 
 def _tail_edges(atoms: int) -> Floats:
     half = atoms // 2
-    return np.concatenate([np.linspace(0.0, 0.9, half, endpoint=False), 1.0 - 0.1 * np.linspace(1.0, 0.0, half + 1) ** 2])
+    return np.concatenate(
+        [np.linspace(0.0, 0.9, half, endpoint=False), 1.0 - 0.1 * np.linspace(1.0, 0.0, half + 1) ** 2]
+    )
 
 
 def _binned(values: Floats, mass: Floats, edges: Floats) -> tuple[Floats, Floats]:
     share = mass / mass.sum()
     middle = np.cumsum(share) - share / 2.0
     index = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, edges.size - 2)
-    weight = np.bincount(index, weights=share, minlength=edges.size - 1)
-    total = np.bincount(index, weights=share * values, minlength=edges.size - 1)
+    weight = np.asarray(np.bincount(index, weights=share, minlength=edges.size - 1), dtype=float)
+    total = np.asarray(np.bincount(index, weights=share * values, minlength=edges.size - 1), dtype=float)
     kept = weight > 0
     return total[kept] / weight[kept], weight[kept]
 

@@ -29,7 +29,9 @@ class Transfer:
 
 def transfer_rate(prefill: Role, decode: Role, network_bytes_per_s: float | None) -> float:
     """Achieved bytes/s between one prefill and one decode worker: the narrower side's NICs."""
-    return LINE_FRACTION * min(_nic_bytes_per_s(prefill, network_bytes_per_s), _nic_bytes_per_s(decode, network_bytes_per_s))
+    return LINE_FRACTION * min(
+        _nic_bytes_per_s(prefill, network_bytes_per_s), _nic_bytes_per_s(decode, network_bytes_per_s)
+    )
 
 
 def exposed_s(prefill: Role, bytes_per_s: float) -> Floats:
@@ -60,5 +62,7 @@ def transfer(
 def _nic_bytes_per_s(role: Role, network_bytes_per_s: float | None) -> float:
     per_accelerator = network_bytes_per_s or role.accelerator.nic_bytes_per_s
     if not per_accelerator:
-        raise FieldError("hardware.network", f"{role.accelerator.id} names no NIC; give hardware.network, e.g. 400 Gb/s")
+        raise FieldError(
+            "hardware.network", f"{role.accelerator.id} names no NIC; give hardware.network, e.g. 400 Gb/s"
+        )
     return per_accelerator * role.worker_accelerators

@@ -18,8 +18,10 @@ from planner.serving.role import Role, RoleName, build_role
 from planner.serving.traffic import Traffic
 from planner.serving.transfer import exposed_s, transfer_rate
 
-SIZES_PER_SHAPE = 48
-MAX_UTILIZATION = 0.9  # beyond it no wait is trusted, so none is proposed (HOUSE §7, Trust)
+DENSE_SIZES, LARGEST_POOL = 20, 6.0
+MAX_UTILIZATION = (
+    0.8  # headroom of each pool: step times are known to about 15 %, and waits explode near 1 (MODELLING §7.1)
+)
 MAX_WORKER_ACCELERATORS = 64
 LARGEST_BATCH = 4096
 LATENCY_METRICS = ("itl", "tpot")
@@ -53,8 +55,7 @@ class DecodeColumns:
 
 def roles(scenario: Scenario, traffic: Traffic, name: RoleName) -> Iterator[tuple[Pool, Role]]:
     """Every worker of a role that the model, the memory and the engine allow, smallest first."""
-    accelerators = scenario.prefill_accelerators if name == "prefill" else scenario.decode_accelerators
-    for accelerator in accelerators:
+    for accelerator in candidates_of(scenario, name):
         for shape in worker_shapes(scenario, accelerator):
             if why_not_worker(scenario.engine, scenario.model, shape, name, scenario.weights):
                 continue
@@ -64,6 +65,13 @@ def roles(scenario: Scenario, traffic: Traffic, name: RoleName) -> Iterator[tupl
                 continue
             if role.memory.kv_bytes > 0.0 and role.memory_batch >= 1:
                 yield shape, role
+
+
+def candidates_of(scenario: Scenario, name: RoleName) -> tuple[Accelerator, ...]:
+    """Accelerators a role may use; a pool that does both phases may use any."""
+    if name == "colocated":
+        return tuple({a.id: a for a in (*scenario.prefill_accelerators, *scenario.decode_accelerators)}.values())
+    return scenario.prefill_accelerators if name == "prefill" else scenario.decode_accelerators
 
 
 def worker_shapes(scenario: Scenario, accelerator: Accelerator) -> Iterator[Pool]:
@@ -82,23 +90,28 @@ def worker_shapes(scenario: Scenario, accelerator: Accelerator) -> Iterator[Pool
         tp *= 2
 
 
-def pool_sizes(load: float, first: int | None = None, stride: int | None = None) -> Floats:
-    """Pool sizes from the smallest stable one: all of them for small pools, a stride for large ones."""
-    start = first or max(int(np.ceil(load / MAX_UTILIZATION)), 1)
-    step = stride or max(1, start // (SIZES_PER_SHAPE // 2))
-    return start + step * np.arange(SIZES_PER_SHAPE, dtype=float)
+def pool_sizes(load: float) -> Floats:
+    """Pool sizes from the smallest with headroom: every one at first, then a growing stride up to LARGEST_POOL times.
+
+    What a stride skips is won back when the chosen plan is trimmed to the exact size.
+    """
+    start = max(int(np.ceil(load / MAX_UTILIZATION - 1e-9)), 1)
+    dense = start + np.arange(DENSE_SIZES, dtype=float)
+    return np.concatenate([dense, np.ceil(dense[-1] * np.geomspace(1.0, LARGEST_POOL, DENSE_SIZES + 1)[1:])])
 
 
 def prefill_columns(
-    scenario: Scenario, traffic: Traffic, targets: Sequence[Target], pool: Pool, role: Role, sizes: Floats | None = None
+    scenario: Scenario, traffic: Traffic, targets: Sequence[Target], pool: Pool, role: Role
 ) -> PrefillColumns:
     """TTFT of one prefill shape, before what the decode pool adds, at every size."""
     load = traffic.requests_per_s * float(traffic.input_weights @ role.service_s) / role.dp
-    law = prefill_law(role, pool_sizes(load) if sizes is None else sizes)
+    law = prefill_law(role, pool_sizes(load))
     after_s = exposed_s(role, transfer_rate(role, role, scenario.network_bytes_per_s))
     columns = {
         target.statistic: (
-            law.total_mean_s(after_s) if target.statistic == "mean" else law.total_quantile_s(after_s, PROBABILITY[target.statistic])
+            law.total_mean_s(after_s)
+            if target.statistic == "mean"
+            else law.total_quantile_s(after_s, PROBABILITY[target.statistic])
         )
         for target in targets
         if target.metric == "ttft"
@@ -116,12 +129,12 @@ def narrowing_s(scenario: Scenario, prefill: Role, decode: Role) -> float:
 
 
 def decode_columns(
-    traffic: Traffic, targets: Sequence[Target], pool: Pool, role: Role, max_batch: int, sizes: Floats | None = None
+    traffic: Traffic, targets: Sequence[Target], pool: Pool, role: Role, max_batch: int
 ) -> DecodeColumns:
     """ITL and TPOT of one decode shape and batch cap at every size."""
     curve = role.decode_curve_s(max_batch)
     load = float(traffic.window_requests_per_s.max()) * traffic.mean_steps * float(curve[-1]) / max_batch
-    law = decode_law(role, pool_sizes(load) if sizes is None else sizes, max_batch)
+    law = decode_law(role, pool_sizes(load), max_batch)
     latency: dict[tuple[str, str], Floats] = {}
     for target in targets:
         if target.metric in LATENCY_METRICS:
@@ -152,7 +165,10 @@ def batch_caps(role: Role, targets: Sequence[Target]) -> tuple[int, ...]:
 
 
 def undominated(
-    found: Iterable[tuple[Pool, Role]], basis: str, merits: Callable[[Role], tuple[float, float]], limit_s: float = np.inf
+    found: Iterable[tuple[Pool, Role]],
+    basis: str,
+    merits: Callable[[Role], tuple[float, float]],
+    limit_s: float = np.inf,
 ) -> list[tuple[Pool, Role]]:
     """Shapes worth sizing: no other is as fast, as cheap per unit of work and as small, all three.
 

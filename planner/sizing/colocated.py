@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +11,12 @@ from planner.records import PROBABILITY, Deployment, Floats, Mode, Pool, Scenari
 from planner.serving.colocated import ColocatedLaw, colocated_law
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
-from planner.sizing.candidates import roles, tightest_s, undominated, worker_usd
+from planner.sizing.candidates import pool_sizes, roles, tightest_s, undominated, worker_usd
 from planner.sizing.search import Candidate, Found, best_of, budget_violation, found, overload
 
 BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up to 1.7 (MODELLING §8)
 SMALLEST_BUDGET, LARGEST_BUDGET = 256, 16384
-SIZES = 40
-MOST_BUDGETS, MOST_SIZES = 6, 16  # that are judged on TTFT and on every window
+MOST_BUDGETS, BLOCK = 6, 10  # budgets, and sizes at a time, that are judged on TTFT and on every window
 PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 
 
@@ -25,14 +24,15 @@ def search(scenario: Scenario, traffic: Traffic, mode: Mode, targets: Sequence[T
     """The best pools of one colocated mode."""
     kept: list[Candidate] = []
     judged = 0
-    for pool, role in undominated(
-        roles(scenario, traffic, "colocated"), basis, _merits, tightest_s(targets, ("itl", "tpot"))
-    ):
+    shapes = undominated(roles(scenario, traffic, "colocated"), basis, _merits, tightest_s(targets, ("itl", "tpot")))
+    for pool, role in shapes:
         budgets, sizes = token_budgets(role, mode), _sizes(role, traffic)
         judged += budgets.size * sizes.size
-        law = _promising(role, mode, targets, budgets, sizes)
-        if law is not None:
-            kept += _judge(scenario, traffic, targets, basis, pool, role, law)
+        for law in _promising(role, mode, targets, budgets, sizes):
+            candidates = _judge(scenario, traffic, targets, basis, pool, role, law)
+            kept += candidates
+            if any(candidate.violation <= 1.0 for candidate in candidates):
+                break  # larger pools of this shape only cost more
     return found(kept, judged)
 
 
@@ -53,29 +53,29 @@ def _merits(role: Role) -> tuple[float, float]:
 
 
 def _sizes(role: Role, traffic: Traffic) -> Floats:
-    """From the fewest workers that could do the work, all sizes of small pools and a stride for large ones."""
-    work = traffic.requests_per_s * _merits(role)[1]
-    start = max(int(np.floor(work)), 1)
-    return start + max(1, start // (SIZES // 2)) * np.arange(SIZES, dtype=float)
+    """From the fewest workers that could do the work on: see `pool_sizes`."""
+    return pool_sizes(traffic.requests_per_s * _merits(role)[1])
 
 
-def _promising(role: Role, mode: Mode, targets: Sequence[Target], budgets: Floats, sizes: Floats) -> ColocatedLaw | None:
-    """The law at the budgets that meet the gap targets in the busiest window with the fewest workers.
+def _promising(
+    role: Role, mode: Mode, targets: Sequence[Target], budgets: Floats, sizes: Floats
+) -> Iterator[ColocatedLaw]:
+    """The law on blocks of sizes, smallest first, at the budgets that meet the gap targets with the fewest workers.
 
-    Of budgets with equal need the larger, which costs less throughput. Where none meets them, those that miss by
-    least. None when nothing settles.
+    Judged in the busiest window alone; of budgets with equal need the larger, which costs less throughput. Where none
+    meets the targets, those that miss by least. Nothing when nothing settles.
     """
     busiest = np.array([float(role.traffic.window_requests_per_s.max())])
     peak = replace(role.traffic, window_requests_per_s=busiest, window_weights=np.ones(1))
     law = colocated_law(replace(role, traffic=peak), mode, budgets, sizes)
     violation = _gap_violation(law, targets)
     if not np.isfinite(violation).any():
-        return None
+        return
     enough = violation <= max(PEAK_TOLERANCE, float(violation.min()) * PEAK_TOLERANCE)
     first = np.where(enough.any(axis=1), enough.argmax(axis=1), sizes.size)
     rows = np.sort(np.lexsort((-budgets, first))[:MOST_BUDGETS])
-    start = int(first[rows].min())
-    return colocated_law(role, mode, budgets[rows], sizes[start : start + MOST_SIZES])
+    for start in range(int(first[rows].min()), sizes.size, BLOCK):
+        yield colocated_law(role, mode, budgets[rows], sizes[start : start + BLOCK])
 
 
 def _gap_violation(law: ColocatedLaw, targets: Sequence[Target]) -> Floats:
@@ -87,7 +87,13 @@ def _gap_violation(law: ColocatedLaw, targets: Sequence[Target]) -> Floats:
 
 
 def _judge(
-    scenario: Scenario, traffic: Traffic, targets: Sequence[Target], basis: str, pool: Pool, role: Role, law: ColocatedLaw
+    scenario: Scenario,
+    traffic: Traffic,
+    targets: Sequence[Target],
+    basis: str,
+    pool: Pool,
+    role: Role,
+    law: ColocatedLaw,
 ) -> list[Candidate]:
     """All budgets and sizes of one shape: (C, m) arrays."""
     violation = _gap_violation(law, targets)

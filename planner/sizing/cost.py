@@ -41,7 +41,9 @@ def money(scenario: Scenario, deployment: Deployment, prediction: Prediction, ba
     input_per_s = scenario.workload.requests_per_s * float(lengths.weights @ lengths.input_tokens)
     rates = {"input": input_per_s, "output": output_per_s}
     per_mtok = {
-        kind: usd / (rates[kind] * SECONDS_PER_HOUR) * TOKENS_PER_MTOK for kind, usd in shares.items() if rates[kind] > 0
+        kind: usd / (rates[kind] * SECONDS_PER_HOUR) * TOKENS_PER_MTOK
+        for kind, usd in shares.items()
+        if rates[kind] > 0
     }
     return Money(basis, sum(shares.values()), per_mtok, watts, joules)
 

@@ -17,7 +17,9 @@ def why_it_lost(scenario: Scenario, best: Candidate, other: Candidate, predictio
         return _miss(scenario, other, prediction)
     if other.usd_per_hour > best.usd_per_hour * (1.0 + 1e-9):
         dearer = other.usd_per_hour / best.usd_per_hour - 1.0
-        return f"{dearer:.0%} dearer: {other.accelerators} accelerators against {best.accelerators}"
+        if other.accelerators > best.accelerators:
+            return f"{dearer:.0%} dearer: {other.accelerators} accelerators against {best.accelerators}"
+        return f"{dearer:.0%} dearer, on {other.accelerators} accelerators against {best.accelerators}"
     if other.accelerators > best.accelerators:
         return f"same price, {other.accelerators} accelerators against {best.accelerators}"
     return "same price, less slack"
@@ -53,8 +55,15 @@ def does_not_fit(scenario: Scenario, load: Traffic) -> Plan:
         limits.append(Limit(f"{accelerator.id}.memory", used, total, "bytes", (total - used) / total, True, relax))
     note = Note("warning", "no worker of any allowed shape holds the weights and one request beside them")
     return Plan(
-        scenario=scenario, verdict="infeasible", deployment=None, prediction=None, money=None,
-        limits=tuple(limits), alternatives=(), missed=tuple(limits), notes=(*scenario.notes, note),
+        scenario=scenario,
+        verdict="infeasible",
+        deployment=None,
+        prediction=None,
+        money=None,
+        limits=tuple(limits),
+        alternatives=(),
+        missed=tuple(limits),
+        notes=(*scenario.notes, note),
     )
 
 

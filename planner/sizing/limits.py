@@ -41,15 +41,17 @@ def _targets(scenario: Scenario, prediction: Prediction) -> Iterator[Limit]:
 
 
 def _relax_ttft(prediction: Prediction) -> str:
-    """Queue-bound or service-bound: replicas divide the first and never the second (PEERS §2.I)."""
+    """Queue-bound or service-bound: replicas divide the first and never the second (PEERS §2, I)."""
     parts = prediction.ttft_parts_s
-    wait_ms, own_ms = (parts["wait_s"] + parts["admission_s"]) * 1e3, parts["prefill_s"] * 1e3
-    if wait_ms > own_ms:
-        return f"more prefill replicas shorten the wait (mean {wait_ms:.0f} ms), not the prefill itself (mean {own_ms:.0f} ms)"
-    return (
-        f"mostly the prefill itself (mean {own_ms:.0f} ms; wait {wait_ms:.0f} ms): a larger TP, a faster accelerator or "
-        "shorter prompts; more replicas do not divide it"
-    )
+    wait_ms, own_ms = (parts["wait_s"] + parts.get("admission_s", 0.0)) * 1e3, parts["prefill_s"] * 1e3
+    steps_ms = (parts.get("first_steps_s", 0.0) + parts.get("front_end_s", 0.0)) * 1e3
+    shares = f"(mean: wait {wait_ms:.0f} ms, prefill {own_ms:.0f} ms, first steps and front end {steps_ms:.0f} ms)"
+    replicas = "prefill replicas" if prediction.prefill is not None else "replicas"
+    if wait_ms >= max(own_ms, steps_ms):
+        return f"more {replicas} shorten the wait, not the prefill itself {shares}"
+    if own_ms >= steps_ms:
+        return f"a larger TP, a faster accelerator or shorter prompts; more {replicas} do not divide a prefill {shares}"
+    return f"shorter decode steps, which a first token waits for a few of {shares}"
 
 
 def _relax_gap(prediction: Prediction) -> str:
@@ -75,7 +77,13 @@ def _budgets(scenario: Scenario, deployment: Deployment, money: Money) -> Iterat
     for budget in scenario.budgets:
         value = values[budget.name]
         if value is not None:
-            yield _limit(budget.name, value, budget.limit, budget.unit, "looser targets, or a cheaper accelerator among the candidates")
+            yield _limit(
+                budget.name,
+                value,
+                budget.limit,
+                budget.unit,
+                "looser targets, or a cheaper accelerator among the candidates",
+            )
 
 
 def _loads(deployment: Deployment, prediction: Prediction) -> Iterator[Limit]:
@@ -97,14 +105,23 @@ def _memory(scenario: Scenario, deployment: Deployment, prediction: Prediction) 
         fixed = sum(value for part, value in parts.items() if part != "kv")
         yield _limit(f"{name}.weights_memory", fixed, total, "bytes", "a larger TP or EP, or lighter weights")
         yield _limit(
-            f"{name}.kv_tokens", state.kv_p99_tokens, state.kv_capacity_tokens, "tokens",
+            f"{name}.kv_tokens",
+            state.kv_p99_tokens,
+            state.kv_capacity_tokens,
+            "tokens",
             "more replicas, an 8-bit KV cache, or more memory per worker",
         )
 
 
 def _network(prediction: Prediction) -> Iterator[Limit]:
     if prediction.transfer is not None:
-        yield _limit("transfer.utilization", prediction.transfer.utilization, 1.0, "1", "faster or more NICs, or an 8-bit KV cache")
+        yield _limit(
+            "transfer.utilization",
+            prediction.transfer.utilization,
+            1.0,
+            "1",
+            "faster or more NICs, or an 8-bit KV cache",
+        )
 
 
 def _decode_name(deployment: Deployment) -> str:

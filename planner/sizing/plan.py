@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.engines.rules import why_not_mode
 from planner.errors import FieldError
-from planner.records import Alternative, Deployment, Limit, Mode, Note, Plan, Prediction, Scenario
+from planner.records import Alternative, Deployment, Limit, Mode, Note, Plan, Pool, Prediction, Scenario
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import Traffic, traffic
 from planner.sizing import colocated, search
+from planner.sizing.candidates import MAX_UTILIZATION
 from planner.sizing.cost import money, price_basis
 from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import limits
@@ -37,7 +38,9 @@ class Judged:
     def rank(self) -> tuple[float, ...]:
         """As Candidate.rank, on the exact violation."""
         price = (self.candidate.usd_per_hour, float(self.candidate.accelerators))
-        return (0.0, *price, self.violation) if self.feasible else (1.0, float(search.missed_by(self.violation)), *price)
+        return (
+            (0.0, *price, self.violation) if self.feasible else (1.0, float(search.missed_by(self.violation)), *price)
+        )
 
 
 def size(scenario: Scenario) -> Plan:
@@ -53,10 +56,15 @@ def size(scenario: Scenario) -> Plan:
     count = sum(result.judged for result in results)
     if not judged:
         return does_not_fit(scenario, load)
-    best = judged[0]
+    best = _trimmed(scenario, load, judged[0], basis) if judged[0].feasible else judged[0]
     prediction = predict(scenario, best.candidate.deployment, load)
     return _plan(
-        scenario, best.candidate.deployment, prediction, basis, best.feasible, count,
+        scenario,
+        best.candidate.deployment,
+        prediction,
+        basis,
+        best.feasible,
+        count,
         _alternatives(scenario, load, best, judged[1:]),
     )
 
@@ -90,19 +98,55 @@ def _groups(results: Iterable[Found]) -> dict[tuple[str, ...], list[Candidate]]:
 
 def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Candidate]) -> Judged:
     """The first candidate, in rank order, whose full evaluation meets everything; the nearest miss otherwise."""
-    nearest: Judged | None = None
-    for candidate in candidates[:TRIED]:
-        outcome = evaluate_at(scenario, candidate.deployment, load)
-        judged = Judged(candidate, max(candidate.over_budget, _violation(scenario, outcome)))
-        if judged.feasible:
-            return judged
-        if nearest is None or judged.rank < nearest.rank:
-            nearest = judged
-        if candidate.violation > 1.0:
+    nearest = _judged(scenario, load, candidates[0])
+    for candidate in candidates[1:TRIED]:
+        if nearest.feasible or candidate.violation > 1.0:
             break
-    if nearest is None:
-        raise ValueError("a group of candidates is never empty")
+        judged = _judged(scenario, load, candidate)
+        nearest = min(nearest, judged, key=lambda item: item.rank)
     return nearest
+
+
+def _judged(scenario: Scenario, load: Traffic, candidate: Candidate) -> Judged:
+    outcome = evaluate_at(scenario, candidate.deployment, load)
+    return Judged(candidate, max(candidate.over_budget, _violation(scenario, outcome)))
+
+
+def _trimmed(scenario: Scenario, load: Traffic, best: Judged, basis: str) -> Judged:
+    """The same plan with every worker left out that it holds without: what a stride of pool sizes skipped."""
+    deployment = best.candidate.deployment
+    for name in ("prefill", "decode"):
+        while True:
+            smaller = _one_fewer(deployment, name)
+            if smaller is None or not _holds(scenario, load, smaller):
+                break
+            deployment = smaller
+    if deployment is best.candidate.deployment:
+        return best
+    usd = sum(
+        pool.accelerators * (scenario.accelerator(pool.accelerator).usd_per_hour[basis] if basis else 1.0)
+        for pool in deployment.pools
+    )
+    return replace(
+        best,
+        candidate=replace(
+            best.candidate, deployment=deployment, usd_per_hour=usd, accelerators=deployment.accelerators
+        ),
+    )
+
+
+def _one_fewer(deployment: Deployment, name: str) -> Deployment | None:
+    pool: Pool | None = getattr(deployment, name)
+    if pool is None or pool.replicas <= 1:
+        return None
+    fewer = replace(pool, replicas=pool.replicas - 1)
+    return replace(deployment, prefill=fewer) if name == "prefill" else replace(deployment, decode=fewer)
+
+
+def _holds(scenario: Scenario, load: Traffic, deployment: Deployment) -> bool:
+    outcome = evaluate_at(scenario, deployment, load)
+    busiest = max(state.utilization for state in (outcome.prefill, outcome.decode) if state is not None)
+    return busiest <= MAX_UTILIZATION and _violation(scenario, outcome) <= 1.0
 
 
 def _violation(scenario: Scenario, outcome: Outcome) -> float:
@@ -144,16 +188,19 @@ def _is_promise(scenario: Scenario, limit: Limit) -> bool:
 
 def _price_notes(scenario: Scenario, basis: str) -> Iterator[Note]:
     if not basis:
-        missing = [a.id for a in (*scenario.prefill_accelerators, *scenario.decode_accelerators) if not a.usd_per_hour]
-        yield Note("info", f"ranked by accelerators: no price basis covers every candidate ({', '.join(dict.fromkeys(missing)) or 'bases differ'})")
+        every = (*scenario.prefill_accelerators, *scenario.decode_accelerators)
+        unpriced = ", ".join(dict.fromkeys(a.id for a in every if not a.usd_per_hour)) or "their bases differ"
+        yield Note(
+            "info",
+            f"ranked by accelerators: no price basis covers every candidate ({unpriced})",
+        )
 
 
-def _alternatives(
-    scenario: Scenario, load: Traffic, best: Judged, others: Sequence[Judged]
-) -> tuple[Alternative, ...]:
+def _alternatives(scenario: Scenario, load: Traffic, best: Judged, others: Sequence[Judged]) -> tuple[Alternative, ...]:
     """The best of each other mode first, then of other accelerators."""
     seen = {best.candidate.deployment.mode}
-    first, rest = [], []
+    first: list[Judged] = []
+    rest: list[Judged] = []
     for item in others:
         mode = item.candidate.deployment.mode
         (rest if mode in seen else first).append(item)

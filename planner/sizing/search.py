@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.engines.rules import why_not_pair
-from planner.records import Budget, Deployment, Floats, Pool, Scenario, Target
+from planner.records import Budget, Deployment, Floats, Scenario, Target
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
 from planner.sizing.candidates import (
@@ -33,7 +33,7 @@ NEAR_SATURATION = 0.999
 
 def missed_by(violation: Floats | float) -> Floats:
     """A miss in steps of 10 %: among misses as good as equal the cheaper one is the nearer plan."""
-    return np.ceil(np.log(np.maximum(violation, 1.0)) / np.log(SAME_MISS))
+    return np.asarray(np.ceil(np.log(np.maximum(violation, 1.0)) / np.log(SAME_MISS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,12 @@ def _decode_merits(role: Role) -> tuple[float, float]:
 
 
 def _pair(
-    scenario: Scenario, traffic: Traffic, targets: Sequence[Target], basis: str, first: PrefillColumns, second: DecodeColumns
+    scenario: Scenario,
+    traffic: Traffic,
+    targets: Sequence[Target],
+    basis: str,
+    first: PrefillColumns,
+    second: DecodeColumns,
 ) -> list[Candidate]:
     """All sizes of one prefill shape against all sizes of one decode shape: (P, D) arrays."""
     usd_in = (worker_usd(first.pool, first.role, basis) * first.replicas)[:, None]
@@ -122,9 +127,7 @@ def _pair(
         row, column = divmod(index, second.replicas.size)
         return Deployment(
             "disaggregated",
-            decode=replace(
-                second.pool, replicas=int(second.replicas[column]), max_batch=int(second.max_batch[column])
-            ),
+            decode=replace(second.pool, replicas=int(second.replicas[column]), max_batch=int(second.max_batch[column])),
             prefill=replace(first.pool, replicas=int(first.replicas[row])),
         )
 
@@ -187,7 +190,11 @@ def best_of(
     usd, accelerators, over_budget = usd.ravel(), accelerators.ravel(), over_budget.ravel()
     violation = np.maximum(violation.ravel(), over_budget)
     feasible = violation <= 1.0
-    order = np.where(feasible, usd * (1.0 + 1e-9 * accelerators), np.inf) if feasible.any() else missed_by(violation) + usd * 1e-9
+    order = (
+        np.where(feasible, usd * (1.0 + 1e-9 * accelerators), np.inf)
+        if feasible.any()
+        else missed_by(violation) + usd * 1e-9
+    )
     count = min(KEPT_PER_PAIR, order.size)
     return [
         Candidate(float(usd[i]), int(accelerators[i]), float(violation[i]), float(over_budget[i]), deployment(int(i)))

@@ -12,7 +12,10 @@ import numpy as np
 from planner.queueing import ServiceLaw
 
 DATA = Path(__file__).parents[1] / "data" / "queueing"
-STEP_DEFAULTS = {"mode": 0, "Im": 1000, "Iscv": 0, "Om": 200, "Oscv": 1, "a": 0.01, "c": 1e-4, "d": 0, "e": 5e-5}
+STEP_DEFAULTS = {
+    **{"mode": 0, "Im": 1000, "Iscv": 0, "Om": 200, "Oscv": 1, "Okind": 1},
+    **{"a": 0.01, "c": 1e-4, "d": 0, "e": 5e-5, "B": 256, "C": 512},
+}
 
 
 def rows(name: str) -> list[dict[str, str]]:

@@ -42,8 +42,11 @@ def test_several_servers_against_simulation(servers, load):
     arrivals, duration = at_load(servers, load)
     central = central_waits(arrivals, SERVICE_S, servers)
     wait = backlog_composite(arrivals, SERVICE_S, servers, duration, LAW, central_queue)
-    assert float(wait.mean_s) == pytest.approx(central.mean(), rel=0.25)
-    assert float(wait.quantile_s(0.99)) == pytest.approx(np.quantile(central, 0.99), rel=0.45 if load < 0.8 else 0.1)
+    # the short waits of many servers that are seldom all busy carry a warning
+    assert str(wait.trust) == ("caution" if servers == 16 and load == 0.7 else "ok")
+    loose = str(wait.trust) == "caution"
+    assert float(wait.mean_s) == pytest.approx(central.mean(), rel=0.5 if loose else 0.2)
+    assert float(wait.quantile_s(0.99)) == pytest.approx(np.quantile(central, 0.99), rel=0.5 if loose else 0.2)
     shortest = shortest_queue_waits(arrivals, SERVICE_S, servers)
     wait = backlog_composite(arrivals, SERVICE_S, servers, duration, LAW)
     assert float(wait.mean_s) == pytest.approx(shortest.mean(), rel=0.25)
@@ -108,8 +111,8 @@ def test_total_of_a_moving_wait():
     total = total_quantile_s(wait, LAW.values_s, LAW.weights, 0.99)
     assert np.isinf(total[0])
     for row in (1, 2):
-        tail = float(wait.survival(total[row] - LAW.values_s)[row] @ LAW.weights)
-        assert tail == pytest.approx(0.01, rel=0.02)
+        before, after = (float(wait.survival(total[row] * f - LAW.values_s)[row] @ LAW.weights) for f in (0.99, 1.01))
+        assert after <= 0.01 <= before
 
 
 def test_long_traces_are_sampled_but_counted_whole():

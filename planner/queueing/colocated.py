@@ -13,6 +13,7 @@ from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Jobs, Wait, checked_points, jobs_of, wait_of
 
 _BISECTIONS = 36
+_ENDLESS_S = 1e9  # time of one token where the engine never settles: its wait is then inf
 _SHARES = np.linspace(0.0, 1.0, 9)  # fixed part of a prefill for which residual minima are tabulated
 
 
@@ -63,8 +64,9 @@ class Colocated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ChunkedPoint:
-    """The engine at one trial batch (QUEUEING §4.2): rates per second and step times."""
+    """The engine at one batch (QUEUEING §4.2): rates per second and step times."""
 
+    batch: Floats  # b
     prefill_share: Floats  # f
     mixed_per_s: Floats  # r
     last_per_s: Floats  # of these, steps with a prompt's last, partial chunk
@@ -73,30 +75,103 @@ class _ChunkedPoint:
     full_step_s: Floats  # tf
     room_tokens: Floats  # C'
 
+    @property
+    def steps_per_s(self) -> Floats:
+        return self.mixed_per_s + self.decode_per_s
 
-def _chunked_at(
-    batch: Floats, rate: Floats, lengths: ServiceLaw, a: Floats, c: Floats, e: Floats, budget: Floats
-) -> _ChunkedPoint:
-    room = np.maximum(budget - batch, 1e-9)
-    td = a + c * batch
-    u = rate * lengths.mean_s
-    chunks = np.ceil(lengths.values_s / room[..., None]) @ lengths.weights
-    spare = np.maximum(0.0, chunks - lengths.mean_s / room)  # chunks more than if prompts packed
-    alone = -np.expm1(-rate * td) / td  # per second of decode time: steps that start prefill from idle
-    packed = u / room
-    busy = packed + rate * spare
-    idle = (packed + alone * spare * (1.0 - e * u)) / (1.0 + alone * spare * td)
-    mixed = np.minimum(busy, idle)
-    share = mixed * td + e * u
-    return _ChunkedPoint(
-        prefill_share=share,
-        mixed_per_s=mixed,
-        last_per_s=np.where(spare > 0.0, (mixed - packed) / np.maximum(spare, 1e-300), 0.0),
-        decode_per_s=np.maximum(0.0, 1.0 - share) / td,
-        decode_step_s=td,
-        full_step_s=td + e * room,
-        room_tokens=room,
-    )
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ChunkedEngine:
+    """One replica: its load and its step law a + c b + e q under a token budget C; arrays of one shape."""
+
+    rate: Floats
+    outputs: Floats
+    base_s: Floats  # a
+    sequence_s: Floats  # c
+    token_s: Floats  # e
+    budget: Floats  # C
+    lengths: ServiceLaw
+
+    def at(self, batch: Floats) -> _ChunkedPoint:
+        rate, lengths = self.rate, self.lengths
+        room = np.maximum(self.budget - batch, 1e-9)
+        td = self.base_s + self.sequence_s * batch
+        tokens = rate * lengths.mean_s
+        chunks = np.ceil(lengths.values_s / room[..., None]) @ lengths.weights
+        spare = np.maximum(0.0, chunks - lengths.mean_s / room)  # chunks more than if prompts were packed
+        alone = -np.expm1(-rate * td) / td  # per second of decode time: steps that start prefill from idle
+        packed = tokens / room
+        # min(rate, rd (1 - e^(-rate td))) of the steps have a partial chunk, where rd itself depends on their number
+        busy = packed + rate * spare
+        idle = (packed + alone * spare * (1.0 - self.token_s * tokens)) / (1.0 + alone * spare * td)
+        mixed = np.minimum(busy, idle)
+        share = mixed * td + self.token_s * tokens
+        return _ChunkedPoint(
+            batch=batch,
+            prefill_share=share,
+            mixed_per_s=mixed,
+            last_per_s=np.where(spare > 0.0, (mixed - packed) / np.maximum(spare, 1e-300), 0.0),
+            decode_per_s=np.maximum(0.0, 1.0 - share) / td,
+            decode_step_s=td,
+            full_step_s=td + self.token_s * room,
+            room_tokens=room,
+        )
+
+    def next_batch(self, point: _ChunkedPoint) -> Floats:
+        """The batch that the steps at `point` would lead to."""
+        return self.rate * (self.outputs - 1.0) / point.steps_per_s
+
+    def settle(self) -> _ChunkedPoint:
+        """The least batch that leads to itself, or where prefill leaves no time to decode."""
+        low, high = np.zeros(self.rate.shape), self.budget
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2.0
+            point = self.at(middle)
+            short = (self.next_batch(point) > middle) & (point.prefill_share < 1.0)
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return self.at(low)
+
+    def load(self, point: _ChunkedPoint) -> Floats:
+        return self.rate * self.lengths.mean_s * point.full_step_s / point.room_tokens
+
+    def stable(self, point: _ChunkedPoint) -> NDArray[np.bool_]:
+        settled = self.next_batch(point) - point.batch <= 1e-3 * (1.0 + point.batch)
+        roomy = self.budget - point.batch > 1e-3
+        return settled & roomy & (point.prefill_share < 1.0) & (self.load(point) < 1.0)
+
+    def spread(self, point: _ChunkedPoint) -> BatchSpread:
+        """Linear noise about the fixed point: variance b / (1 - h'), h' the growth of the next batch with this one."""
+        reach = 1e-3 * (1.0 + point.batch)
+        growth = (self.next_batch(self.at(point.batch + reach)) - self.next_batch(point)) / reach
+        return BatchSpread(point.batch, point.batch / np.clip(1.0 - growth, 0.05, 1.0))
+
+    def residual_s(self, point: _ChunkedPoint) -> Floats:
+        """R, mean time until the step in progress ends."""
+        chunk = self.rate * self.lengths.mean_s / np.maximum(point.mixed_per_s, 1e-300)
+        mixed_step = point.decode_step_s + self.token_s * chunk
+        return (point.decode_per_s * point.decode_step_s**2 + point.mixed_per_s * mixed_step**2) / 2.0
+
+    def own_s(self, point: _ChunkedPoint) -> Floats:
+        """S0 of every prompt, (points, atoms)."""
+        chunks = np.ceil(self.lengths.values_s / point.room_tokens[..., None])
+        return point.decode_step_s[..., None] * chunks + self.token_s[..., None] * self.lengths.values_s
+
+    def gaps(self, point: _ChunkedPoint) -> ChunkedGaps:
+        room, lengths = point.room_tokens[..., None], self.lengths.values_s
+        last = lengths - room * (np.ceil(lengths / room) - 1.0)
+        order = np.argsort(last, axis=-1)
+        partial = self.token_s[..., None] * np.take_along_axis(last, order, axis=-1)
+        return ChunkedGaps(
+            decode_share=point.decode_per_s / point.steps_per_s,
+            full_share=np.maximum(0.0, point.mixed_per_s - point.last_per_s) / point.steps_per_s,
+            decode_s=point.decode_step_s,
+            full_s=point.full_step_s,
+            decode_slope_s=self.sequence_s,
+            full_slope_s=self.sequence_s - self.token_s,
+            partial_s=point.decode_step_s[..., None] + partial,
+            partial_weights=self.lengths.weights[order],
+            batch=self.spread(point),
+        )
 
 
 def chunked(
@@ -130,66 +205,25 @@ def chunked(
     rates, outputs, a, c, e, budget, counts = _points(
         arrivals_per_s, mean_output_tokens, step_base_s, step_sequence_s, prefill_token_s, token_budget, replicas
     )
-    rate = rates / counts
-
-    def at(batch: Floats) -> _ChunkedPoint:
-        return _chunked_at(batch, rate, lengths, a, c, e, budget)
-
-    def next_batch(point: _ChunkedPoint) -> Floats:
-        return rate * (outputs - 1.0) / (point.mixed_per_s + point.decode_per_s)
-
-    low, high = np.zeros(rate.shape), budget.copy()
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2.0
-        point = at(middle)
-        short = (next_batch(point) > middle) & (point.prefill_share < 1.0)
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    batch = low
-    point = at(batch)
-    steps = point.mixed_per_s + point.decode_per_s
-    load = rate * lengths.mean_s * point.full_step_s / point.room_tokens
-    settled = next_batch(point) - batch <= 1e-3 * (1.0 + batch)
-    stable = settled & (point.prefill_share < 1.0) & (load < 1.0) & (budget - batch > 1e-3)
-    scale = np.where(stable, point.full_step_s / point.room_tokens, 1.0)
-    mixed = point.mixed_per_s / steps
-    reach = 1e-3 * (1.0 + batch)
-    growth = (next_batch(at(batch + reach)) - next_batch(point)) / reach
-    chunk = rate * lengths.mean_s / np.maximum(point.mixed_per_s, 1e-300)
-    mixed_step = point.decode_step_s + e * chunk
-    residual = (point.decode_per_s * point.decode_step_s**2 + point.mixed_per_s * mixed_step**2) / 2.0
-    chunks = np.ceil(lengths.values_s / point.room_tokens[..., None])
+    engine = _ChunkedEngine(rates / counts, outputs, a, c, e, budget, lengths)
+    point = engine.settle()
+    stable, load = engine.stable(point), engine.load(point)
+    chunk_s = np.where(stable, point.full_step_s / point.room_tokens, _ENDLESS_S)
+    mixed = point.mixed_per_s / point.steps_per_s
     trust, reason = _edge(mixed, ((0.4, 0.6, "P50"), (0.005, 0.02, "P99")))
     return Colocated(
         stable=stable,
         load=np.where(stable, load, np.maximum(load, 1.0)),
-        mean_batch=np.where(stable, batch, np.inf),
-        mean_itl_s=np.where(stable, 1.0 / steps, np.inf),
+        mean_batch=np.where(stable, point.batch, np.inf),
+        mean_itl_s=np.where(stable, 1.0 / point.steps_per_s, np.inf),
         mixed_share=mixed,
-        wait=wait_of(counts, rates, jobs_of(lengths, counts, scale), shortest=True),
-        residual_s=residual,
-        own_s=point.decode_step_s[..., None] * chunks + e[..., None] * lengths.values_s,
+        wait=wait_of(counts, rates, jobs_of(lengths, counts, chunk_s), shortest=True),
+        residual_s=engine.residual_s(point),
+        own_s=engine.own_s(point),
         own_weights=lengths.weights,
         itl_trust=trust,
         itl_trust_reason=reason,
-        gaps=_chunked_gaps(point, lengths, c, e, BatchSpread(batch, batch / np.clip(1.0 - growth, 0.05, 1.0))),
-    )
-
-
-def _chunked_gaps(point: _ChunkedPoint, lengths: ServiceLaw, c: Floats, e: Floats, batch: BatchSpread) -> ChunkedGaps:
-    steps = point.mixed_per_s + point.decode_per_s
-    room = point.room_tokens[..., None]
-    last = lengths.values_s - room * (np.ceil(lengths.values_s / room) - 1.0)
-    order = np.argsort(last, axis=-1)
-    return ChunkedGaps(
-        decode_share=point.decode_per_s / steps,
-        full_share=np.maximum(0.0, point.mixed_per_s - point.last_per_s) / steps,
-        decode_s=point.decode_step_s,
-        full_s=point.full_step_s,
-        decode_slope_s=c,
-        full_slope_s=c - e,
-        partial_s=point.decode_step_s[..., None] + e[..., None] * np.take_along_axis(last, order, axis=-1),
-        partial_weights=lengths.weights[order],
-        batch=batch,
+        gaps=engine.gaps(point),
     )
 
 
@@ -214,27 +248,22 @@ def whole_prompt(
     )
     rate = rates / counts
     jobs = _affine_jobs(lengths, counts, a, e)
-    m1, m2 = jobs.moments[0], jobs.moments[1]
-    prefill = rate * m1
+    prefill = rate * jobs.moments[0]
     token_rate = rate * (outputs - 1.0)
     free = 1.0 - prefill - token_rate * c  # of the time, once prefill and the decode of each token are done
     stable = free > 0.0
     left, rest = np.where(stable, free, 1.0), np.where(stable, 1.0 - prefill, 1.0)
     batch = token_rate * a / left
     td = a + c * batch
-    stall = -np.expm1(-rate * td)
-    mean = rate * td * m1 / rest
-    variance = rate * td * m2 / rest**2 + rate * td * m1 * rate * m2 / rest**3
-    safe = np.maximum(stall, 1e-300)
-    trust, reason = _edge(stall, ((0.005, 0.02, "P99"),))
     spread = BatchSpread(batch, batch / np.clip(1.0 - token_rate * c / rest, 0.05, 1.0))
-    gaps = StalledGaps(stall, td, c, np.maximum(mean / safe, m1), (variance + mean**2) / safe, spread)
+    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread)
+    trust, reason = _edge(gaps.stall_share, ((0.005, 0.02, "P99"),))
     return Colocated(
         stable=stable,
         load=prefill + token_rate * c,
         mean_batch=np.where(stable, batch, np.inf),
         mean_itl_s=np.where(stable, td / rest, np.inf),
-        mixed_share=stall,
+        mixed_share=gaps.stall_share,
         wait=wait_of(counts, rates, jobs, shortest=True),
         residual_s=td / 2.0,
         own_s=a[..., None] + e[..., None] * lengths.values_s,
@@ -243,6 +272,18 @@ def whole_prompt(
         itl_trust_reason=reason,
         gaps=gaps,
     )
+
+
+def _stalled_gaps(
+    rate: Floats, rest: Floats, decode_s: Floats, slope_s: Floats, jobs: Jobs, spread: BatchSpread
+) -> StalledGaps:
+    """`rest` is the share of time that prefill leaves. A stall is a delay busy period: m and v of QUEUEING §4.3."""
+    m1, m2 = jobs.moments[0], jobs.moments[1]
+    share = -np.expm1(-rate * decode_s)
+    mean = rate * decode_s * m1 / rest
+    variance = rate * decode_s * m2 / rest**2 + rate * decode_s * m1 * rate * m2 / rest**3
+    met = np.maximum(share, 1e-300)
+    return StalledGaps(share, decode_s, slope_s, np.maximum(mean / met, m1), (variance + mean**2) / met, spread)
 
 
 def _affine_jobs(lengths: ServiceLaw, counts: Floats, a: Floats, e: Floats) -> Jobs:

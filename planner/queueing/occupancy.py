@@ -109,14 +109,7 @@ def batch_law(
     ValueError
         For any argument outside its domain.
     """
-    steps, times = float(steps_per_request), np.asarray(step_s, dtype=float)
-    counts, rates = np.atleast_1d(np.asarray(replicas)), np.atleast_1d(np.asarray(arrivals_per_s))
-    checked_points(counts[:, None], rates, 1.0)
-    counts, rates = counts.astype(float), rates.astype(float)
-    if not (steps > 0.0 and np.isfinite(steps)):
-        raise ValueError(f"steps_per_request must be finite and > 0, got {steps_per_request}")
-    if times.ndim != 1 or times.size == 0 or not np.all((times > 0.0) & np.isfinite(times)):
-        raise ValueError("step_s must be a 1-D array of finite times > 0")
+    counts, rates, steps, times = _checked_batch(arrivals_per_s, steps_per_request, step_s, replicas)
     cap = times.size
     load = rates * steps * times[-1] / (cap * counts[:, None])
     stable = load < 1.0
@@ -149,6 +142,19 @@ def batch_law(
         step_s=times,
         token_mass=mass,
     )
+
+
+def _checked_batch(
+    arrivals_per_s: ArrayLike, steps_per_request: float, step_s: ArrayLike, replicas: ArrayLike
+) -> tuple[Floats, Floats, float, Floats]:
+    steps, times = float(steps_per_request), np.asarray(step_s, dtype=float)
+    counts, rates = np.atleast_1d(np.asarray(replicas)), np.atleast_1d(np.asarray(arrivals_per_s))
+    checked_points(counts[:, None], rates, 1.0)
+    if not (steps > 0.0 and np.isfinite(steps)):
+        raise ValueError(f"steps_per_request must be finite and > 0, got {steps_per_request}")
+    if times.ndim != 1 or times.size == 0 or not np.all((times > 0.0) & np.isfinite(times)):
+        raise ValueError("step_s must be a 1-D array of finite times > 0")
+    return counts.astype(float), rates.astype(float), steps, times
 
 
 def _lattices(counts: Floats, times: Floats) -> tuple[Floats, Floats, Floats]:

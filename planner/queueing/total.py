@@ -24,7 +24,8 @@ def total_quantile_s(wait: WaitLike, own_s: ArrayLike, weights: ArrayLike, q: fl
     Parameters
     ----------
     wait : waits of shape (n,) or (), from any law of this room.
-    own_s : shape (atoms,) or the waits' shape and (atoms,), s, >= 0.   weights : shape (atoms,), normalized to sum to 1.
+    own_s : shape (atoms,) or the waits' shape and (atoms,), s, >= 0.
+    weights : shape (atoms,), normalized to sum to 1.
     q : in (0, 1).
 
     Returns

@@ -82,10 +82,13 @@ class DecodeLaw:
 
     @cached_property
     def mean_itl_s(self) -> Floats:
-        return np.asarray(self.batch.mean_itl_s) @ self.token_weights
+        gaps = np.where(self.batch.stable, self.batch.mean_itl_s, self.batch.step_s[-1])
+        return np.asarray(gaps @ self.token_weights)
 
     def itl_quantile_s(self, q: float) -> Floats:
-        return np.asarray(self.batch.itl_quantile_s(q, self.token_weights))
+        """Quantile over tokens [s]; where a window never settles its batches are full, and t(B) is the longest step."""
+        gaps = np.asarray(self.batch.itl_quantile_s(q, self.role.traffic.window_weights))
+        return np.where(np.isfinite(gaps), gaps, self.batch.step_s[-1])
 
     def tpot_quantile_s(self, q: float) -> Floats:
         return averaged_over_stay_s(self.mean_itl_s, self.itl_quantile_s(q))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.engines.rules import why_not
+from planner.engines.rules import why_not_mode, why_not_pair
 from planner.errors import FieldError
 from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario
 from planner.serving import colocated, disaggregated
@@ -81,18 +81,18 @@ def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffi
 
 def _roles(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float) -> tuple[Role, Role]:
     """The workers that prefill and that decode; one and the same when colocated."""
-    reason = why_not(
-        scenario.engine, deployment.mode, deployment.prefill, deployment.decode, scenario.model, scenario.weights
-    )
+    reason = why_not_mode(scenario.engine, deployment.mode)
     if reason:
-        raise FieldError("deployment", reason)
+        raise FieldError("deployment.mode", reason)
     if deployment.prefill is None:
         both = _role(scenario, load, "colocated", deployment.decode, step_factor)
         return both, both
-    return (
-        _role(scenario, load, "prefill", deployment.prefill, step_factor),
-        _role(scenario, load, "decode", deployment.decode, step_factor),
-    )
+    prefill = _role(scenario, load, "prefill", deployment.prefill, step_factor)
+    decode = _role(scenario, load, "decode", deployment.decode, step_factor)
+    reason = why_not_pair(scenario.engine, scenario.model, deployment.prefill, deployment.decode)
+    if reason:
+        raise FieldError("deployment.prefill", reason)
+    return prefill, decode
 
 
 def _role(scenario: Scenario, load: Traffic, name: RoleName, pool: Pool, step_factor: float) -> Role:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from planner.records import Deployment, Limit, Money, Pool, PoolState, Prediction, Scenario, Target
@@ -13,7 +14,7 @@ BINDING_SLACK = 0.1
 def limits(scenario: Scenario, deployment: Deployment, prediction: Prediction, money: Money) -> tuple[Limit, ...]:
     """All limits of a plan, tightest first."""
     every = [
-        *_targets(scenario, prediction),
+        *_targets(scenario, deployment, prediction),
         *_budgets(scenario, deployment, money),
         *_loads(deployment, prediction),
         *_memory(scenario, deployment, prediction),
@@ -33,11 +34,29 @@ def _limit(name: str, value: float, limit: float, unit: str, relax: str) -> Limi
     return Limit(name, value, limit, unit, slack, slack < BINDING_SLACK, relax)
 
 
-def _targets(scenario: Scenario, prediction: Prediction) -> Iterator[Limit]:
+def _targets(scenario: Scenario, deployment: Deployment, prediction: Prediction) -> Iterator[Limit]:
     for target in scenario.targets:
         relax = _relax_ttft(prediction) if target.metric in ("ttft", "e2e") else _relax_gap(prediction)
+        relax = _relax_saturation(deployment, prediction) or relax
         name = f"{target.metric}.{target.statistic}"
         yield _limit(name, target_value(prediction, target), target.limit_s, "s", relax)
+
+
+def _relax_saturation(deployment: Deployment, prediction: Prediction) -> str:
+    """How many workers a saturated pool lacks; empty when none is saturated."""
+    needed = []
+    for name, pool, state in _pools(deployment, prediction):
+        if state.utilization >= 1.0:
+            least = math.ceil(pool.replicas * state.utilization / MAX_UTILIZATION)
+            needed.append(f"the {name} pool is saturated ({state.utilization:.0%} of what it can do): {least} replicas")
+    return "; ".join(needed)
+
+
+def _pools(deployment: Deployment, prediction: Prediction) -> list[tuple[str, Pool, PoolState]]:
+    pools = [(decode_name(deployment), deployment.decode, prediction.decode)]
+    if deployment.prefill is not None and prediction.prefill is not None:
+        pools.insert(0, ("prefill", deployment.prefill, prediction.prefill))
+    return pools
 
 
 def _relax_ttft(prediction: Prediction) -> str:
@@ -87,30 +106,18 @@ def _budgets(scenario: Scenario, deployment: Deployment, money: Money) -> Iterat
 
 
 def _loads(deployment: Deployment, prediction: Prediction) -> Iterator[Limit]:
-    named = (("prefill", prediction.prefill), (_decode_name(deployment), prediction.decode))
-    for name, state in named:
-        if state is not None:
-            yield _limit(
-                f"{name}.utilization", state.utilization, MAX_UTILIZATION, "1", f"more {name} replicas, or less load"
-            )
+    for name, _, state in _pools(deployment, prediction):
+        relax = f"more {name} replicas, or less load; the rest is headroom for what step times are not known to"
+        yield _limit(f"{name}.utilization", state.utilization, MAX_UTILIZATION, "1", relax)
 
 
 def _memory(scenario: Scenario, deployment: Deployment, prediction: Prediction) -> Iterator[Limit]:
-    pools: list[tuple[str, Pool, PoolState]] = [(_decode_name(deployment), deployment.decode, prediction.decode)]
-    if deployment.prefill is not None and prediction.prefill is not None:
-        pools.insert(0, ("prefill", deployment.prefill, prediction.prefill))
-    for name, pool, state in pools:
-        parts = state.memory_bytes
+    for name, pool, state in _pools(deployment, prediction):
         total = scenario.accelerator(pool.accelerator).memory_bytes
-        fixed = sum(value for part, value in parts.items() if part != "kv")
+        fixed = sum(value for part, value in state.memory_bytes.items() if part != "kv")
+        relax = "more replicas, an 8-bit KV cache, or more memory per worker"
         yield _limit(f"{name}.weights_memory", fixed, total, "bytes", "a larger TP or EP, or lighter weights")
-        yield _limit(
-            f"{name}.kv_tokens",
-            state.kv_p99_tokens,
-            state.kv_capacity_tokens,
-            "tokens",
-            "more replicas, an 8-bit KV cache, or more memory per worker",
-        )
+        yield _limit(f"{name}.kv_tokens", state.kv_p99_tokens, state.kv_capacity_tokens, "tokens", relax)
 
 
 def _network(prediction: Prediction) -> Iterator[Limit]:
@@ -124,5 +131,5 @@ def _network(prediction: Prediction) -> Iterator[Limit]:
         )
 
 
-def _decode_name(deployment: Deployment) -> str:
+def decode_name(deployment: Deployment) -> str:
     return "decode" if deployment.prefill is not None else "colocated"

@@ -24,7 +24,9 @@ def rows(name: str) -> list[dict[str, str]]:
 
 
 def trace_law(name: str) -> ServiceLaw:
-    atoms = np.array([(float(row["value"]), float(row["weight"])) for row in rows("emp_laws.csv") if row["law"] == name])
+    atoms = np.array(
+        [(float(row["value"]), float(row["weight"])) for row in rows("emp_laws.csv") if row["law"] == name]
+    )
     return ServiceLaw(atoms[:, 0], atoms[:, 1])
 
 

@@ -117,7 +117,9 @@ def test_windows_mix_by_their_tokens():
     steps = 0.012 + 1e-4 * np.arange(1.0, 257.0)
     quiet, busy = batch_law(2.0, 200.0, steps), batch_law(30.0, 200.0, steps)
     both = batch_law(np.array([2.0, 30.0]), 200.0, steps)
-    assert both.window_itl_quantile_s(0.9)[0] == pytest.approx([quiet.itl_quantile_s(0.9)[0], busy.itl_quantile_s(0.9)[0]])
+    assert both.window_itl_quantile_s(0.9)[0] == pytest.approx(
+        [quiet.itl_quantile_s(0.9)[0], busy.itl_quantile_s(0.9)[0]]
+    )
     # 2/32 of the tokens are quiet: P50 of all is a low quantile (0.5 - 0.0625)/0.9375 of the busy ones
     assert float(both.itl_quantile_s(0.5)[0]) == pytest.approx(float(busy.itl_quantile_s(0.4667)[0]), rel=2e-3)
     assert float(both.itl_quantile_s(0.9, [1.0, 0.0])[0]) == pytest.approx(float(quiet.itl_quantile_s(0.9)[0]))
@@ -127,7 +129,9 @@ def test_unstable_windows_never_end():
     steps = 0.012 + 1e-4 * np.arange(1.0, 65.0)
     law = batch_law(np.array([1.0, 100.0]), 200.0, steps, np.array([1, 8]))
     assert law.stable.tolist() == [[True, False], [True, True]]
-    assert np.isinf(law.mean_itl_s[0, 1]) and np.isinf(law.wait_mean_s[0, 1]) and np.isinf(law.wait_quantile_s(0.5)[0, 1])
+    assert (
+        np.isinf(law.mean_itl_s[0, 1]) and np.isinf(law.wait_mean_s[0, 1]) and np.isinf(law.wait_quantile_s(0.5)[0, 1])
+    )
     assert law.wait_probability[0, 1] == 1.0
     assert np.isinf(law.itl_quantile_s(0.5)[0]) and np.isfinite(law.itl_quantile_s(0.5)[1])
     assert np.isfinite(law.itl_quantile_s(0.5, [0.9, 0.1])[0])
@@ -205,7 +209,11 @@ def test_kv_held_against_simulation(parameters, measured):
     law = law_of_case(parameters, measured)
     o1, scv = measured["out_mean"], measured["out_scv"]
     outputs = ServiceLaw.lognormal(o1, scv) if parameters["Okind"] == 2 else ServiceLaw.gamma(o1, scv)
-    inputs = ServiceLaw.gamma(parameters["Im"], parameters["Iscv"]) if parameters["Iscv"] else ServiceLaw.deterministic(1000.0)
+    inputs = (
+        ServiceLaw.gamma(parameters["Im"], parameters["Iscv"])
+        if parameters["Iscv"]
+        else ServiceLaw.deterministic(1000.0)
+    )
     i, o = (grid.ravel() for grid in np.meshgrid(_values(inputs), _values(outputs)))
     weights = np.outer(outputs.weights, inputs.weights).ravel()
     context = context_moments(i, o, weights)

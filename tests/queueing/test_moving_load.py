@@ -77,7 +77,9 @@ def test_steady_load_gives_back_the_stationary_wait(servers, load, policy):
 def test_a_burst_is_a_fluid():
     # 1000 jobs of 1 s at once on 10 servers: the last waits about 99 s, the mean is half of that
     arrivals = np.linspace(0.0, 1e-6, 1000)
-    wait = backlog_composite(arrivals, np.ones(1000), 10, 1000.0, ServiceLaw.deterministic(1.0), central_queue, window_s=1.0)
+    wait = backlog_composite(
+        arrivals, np.ones(1000), 10, 1000.0, ServiceLaw.deterministic(1.0), central_queue, window_s=1.0
+    )
     assert float(wait.mean_s) == pytest.approx(49.95, rel=1e-3)
     assert float(wait.quantile_s(0.99)) == pytest.approx(98.9, rel=0.01)
     assert float(wait.load) == pytest.approx(0.1)
@@ -87,7 +89,11 @@ def test_more_servers_never_wait_longer_and_shapes():
     arrivals, duration = at_load(4, 0.8)
     wait = backlog_composite(arrivals, SERVICE_S, np.arange(3, 35).reshape(4, 8), duration, LAW)
     assert wait.mean_s.shape == wait.load.shape == (4, 8)
-    assert np.isinf(wait.mean_s[0, 0]) and str(wait.trust[0, 0]) == "no closed form" and "saturated" in wait.trust_reason[0, 0]
+    assert (
+        np.isinf(wait.mean_s[0, 0])
+        and str(wait.trust[0, 0]) == "no closed form"
+        and "saturated" in wait.trust_reason[0, 0]
+    )
     assert np.all(np.diff(np.ravel(wait.mean_s)[1:]) <= 0.0)
     p99 = np.ravel(wait.quantile_s(0.99))
     assert np.isinf(p99[0]) and np.all(np.diff(p99[1:]) <= 1e-9)

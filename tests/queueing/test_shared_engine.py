@@ -14,15 +14,14 @@ PROMPTS = ServiceLaw.from_samples(-np.log1p(-(np.arange(4800) + 0.5) / 4800)).co
 
 def engine(parameters, measured):
     scaled = PROMPTS.values_s / PROMPTS.mean_s * parameters["Im"]
-    arguments = (
-        parameters["lam"], scaled, PROMPTS.weights, measured["out_mean"], parameters["a"], parameters["c"], parameters["e"]
-    )  # fmt: skip
+    steps = (parameters["a"], parameters["c"], parameters["e"])
+    arguments = (parameters["lam"], scaled, PROMPTS.weights, measured["out_mean"], *steps)
     return chunked(*arguments, parameters["C"]) if parameters["mode"] == 1 else whole_prompt(*arguments)
 
 
 @pytest.mark.parametrize(("parameters", "measured"), step_cases("open_chunked"))
 def test_chunked_prefill(parameters, measured):
-    """QUEUEING §4.2: batch and gap 5.5 %, mixed share -2..-17 %, P99 gap -4..+2 %, TTFT mean -7..+4 %, P99 -11..+12 %."""
+    """QUEUEING §4.2: batch and gap 5.5 %, mixed share -2..-17 %, P99 gap -4..+2 %, TTFT -7..+4 %, P99 -11..+12 %."""
     law = engine(parameters, measured)
     assert bool(law.stable)
     assert float(law.mean_batch) == pytest.approx(measured["b"], rel=0.07)
@@ -73,7 +72,9 @@ def test_chunked_by_hand():
     steps = 1.0 / float(law.mean_itl_s)
     mixed = float(law.mixed_share) * steps
     decode = steps - mixed
-    assert mixed == pytest.approx(u / room + min(lam, decode * (1 - np.exp(-lam * td))) * (chunks - prompt / room), rel=1e-6)
+    assert mixed == pytest.approx(
+        u / room + min(lam, decode * (1 - np.exp(-lam * td))) * (chunks - prompt / room), rel=1e-6
+    )
     assert decode == pytest.approx((1 - mixed * td - e * u) / td, rel=1e-6)
     assert b == pytest.approx(lam * (output - 1) / steps, rel=1e-4)
     assert float(law.load) == pytest.approx(u * tf / room)
@@ -156,7 +157,12 @@ def test_properties(rate, budget, prompt, output):
 
 @pytest.mark.parametrize(
     ("change", "word"),
-    [({0: -1.0}, "arrivals_per_s"), ({3: 0.5}, "mean_output_tokens"), ({4: np.nan}, "step times"), ({1: [-5.0]}, "values_s")],
+    [
+        ({0: -1.0}, "arrivals_per_s"),
+        ({3: 0.5}, "mean_output_tokens"),
+        ({4: np.nan}, "step times"),
+        ({1: [-5.0]}, "values_s"),
+    ],
 )
 def test_refused_arguments(change, word):
     arguments = [1.0, [1000.0], [1.0], 200.0, 0.012, 1e-4, 4e-5]

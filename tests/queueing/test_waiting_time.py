@@ -105,7 +105,12 @@ def test_monotone_in_load_and_in_servers(name):
     servers = np.arange(1, 33)[:, None]
     by_load = central_queue(servers, servers * np.linspace(0.02, 0.99, 98) / law.mean_s, law)
     by_servers = central_queue(servers, np.geomspace(0.1, 31.0, 40) / law.mean_s, law)
-    for measure in (lambda w: w.mean_s, lambda w: w.quantile_s(0.9), lambda w: w.quantile_s(0.99), lambda w: w.survival(1.0)):
+    for measure in (
+        lambda w: w.mean_s,
+        lambda w: w.quantile_s(0.9),
+        lambda w: w.quantile_s(0.99),
+        lambda w: w.survival(1.0),
+    ):
         assert np.all(np.diff(measure(by_load), axis=1) >= -1e-9)
         values = np.nan_to_num(measure(by_servers), posinf=1e9)
         assert np.all(np.diff(values, axis=0) <= 1e-9)

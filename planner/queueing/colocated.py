@@ -101,10 +101,9 @@ class _ChunkedEngine:
         spare = np.maximum(0.0, chunks - lengths.mean_s / room)  # chunks more than if prompts were packed
         alone = -np.expm1(-rate * td) / td  # per second of decode time: steps that start prefill from idle
         packed = tokens / room
-        # min(rate, rd (1 - e^(-rate td))) of the steps have a partial chunk, where rd itself depends on their number
-        busy = packed + rate * spare
-        idle = (packed + alone * spare * (1.0 - self.token_s * tokens)) / (1.0 + alone * spare * td)
-        mixed = np.minimum(busy, idle)
+        # r = packed + rd (1 - e^(-rate td)) spare with rd = (1 - r td - e u)/td, solved for r; the bound of one
+        # partial chunk per prompt never binds, because rd td <= 1
+        mixed = (packed + alone * spare * (1.0 - self.token_s * tokens)) / (1.0 + alone * spare * td)
         share = mixed * td + self.token_s * tokens
         return _ChunkedPoint(
             batch=batch,

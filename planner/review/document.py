@@ -36,6 +36,7 @@ SCHEMA_VERSION = 1
 Document = dict[str, Any]
 
 NOTE_ORDER = {"warning": 0, "caution": 1, "info": 2}
+GIVEN_POLICY = "plan and prediction describe the deployment as given; `planner size` finds one that holds, if any does"
 NEAREST_POLICY = "plan and prediction describe the candidate that comes nearest to every limit; no limit was relaxed"
 NO_CANDIDATE_POLICY = "no candidate can hold the model, so there is no plan to describe"
 
@@ -231,12 +232,18 @@ def _limit(limit: Limit) -> Document:
 
 def _nearest_miss(plan: Plan, answer: _Answer | None) -> Document:
     return {
-        "policy": NEAREST_POLICY if answer else NO_CANDIDATE_POLICY,
+        "policy": _policy(plan, answer),
         "mode": answer.deployment.mode if answer else None,
         "accelerators": answer.deployment.accelerators if answer else None,
         "usd_per_hour": answer.money.usd_per_hour if answer else None,
         "missed": [_limit(limit) for limit in _ranked(plan.missed or (() if answer else plan.limits))],
     }
+
+
+def _policy(plan: Plan, answer: _Answer | None) -> str:
+    if answer is None:
+        return NO_CANDIDATE_POLICY
+    return NEAREST_POLICY if plan.candidates > 1 else GIVEN_POLICY
 
 
 def _alternative(alternative: Alternative) -> Document:

@@ -23,15 +23,20 @@ EVIDENCE_NOTES = {
 
 
 def predict(
-    scenario: Scenario, deployment: Deployment, load: Traffic | None = None, with_intervals: bool = True
+    scenario: Scenario,
+    deployment: Deployment,
+    load: Traffic | None = None,
+    middle: Outcome | None = None,
+    with_intervals: bool = True,
 ) -> Prediction:
     """Evaluate a deployment as is, and at the fast and slow end of its step times for the intervals.
 
+    `middle` is the evaluation as is, when the caller has it already.
     Raises FieldError when it cannot run (weights do not fit, a split the model refuses), PhysicsError when a result
     would pass a physical limit.
     """
     load = load or traffic(scenario.workload)
-    middle = evaluate_at(scenario, deployment, load)
+    middle = middle or evaluate_at(scenario, deployment, load)
     bands: Mapping[str, Mapping[str, Interval]] = {}
     if with_intervals:
         by = factors(scenario, deployment)

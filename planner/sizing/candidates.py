@@ -17,6 +17,7 @@ from planner.serving.disaggregated import decode_law, prefill_law, ttft_shift_s
 from planner.serving.role import Role, RoleName, build_role
 from planner.serving.traffic import Traffic
 from planner.serving.transfer import exposed_s, transfer_rate
+from planner.sizing.cost import worker_usd_per_hour
 
 DENSE_SIZES, LARGEST_POOL = 20, 6.0
 MAX_UTILIZATION = (
@@ -179,7 +180,7 @@ def undominated(
     if not items:
         return []
     speed, work = (np.array(column) for column in zip(*(merits(role) for _, role in items), strict=True))
-    worker = np.array([worker_usd(pool, role, basis) for pool, role in items])
+    worker = np.array([worker_usd_per_hour(pool, role.accelerator, basis) for pool, role in items])
     price = work * worker
     lost = np.zeros(len(items), dtype=bool)
     for index in np.lexsort((worker, price, speed)):  # best first, so that of equals one stays
@@ -190,11 +191,6 @@ def undominated(
     late = speed > limit_s
     lost |= late if not late.all() else False
     return [item for item, gone in zip(items, lost, strict=True) if not gone]
-
-
-def worker_usd(pool: Pool, role: Role, basis: str) -> float:
-    """Rent of one worker, or its accelerators where there is no price to rank by."""
-    return pool.worker_accelerators * (role.accelerator.usd_per_hour[basis] if basis else 1.0)
 
 
 def tightest_s(targets: Sequence[Target], metrics: Sequence[str]) -> float:

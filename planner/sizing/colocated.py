@@ -11,7 +11,8 @@ from planner.records import PROBABILITY, Deployment, Floats, Mode, Pool, Scenari
 from planner.serving.colocated import ColocatedLaw, colocated_law
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
-from planner.sizing.candidates import pool_sizes, roles, tightest_s, undominated, worker_usd
+from planner.sizing.candidates import pool_sizes, roles, tightest_s, undominated
+from planner.sizing.cost import worker_usd_per_hour
 from planner.sizing.search import Candidate, Found, best_of, budget_violation, found, overload
 
 BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up to 1.7 (MODELLING §8)
@@ -71,11 +72,14 @@ def _promising(
     violation = _gap_violation(law, targets)
     if not np.isfinite(violation).any():
         return
-    enough = violation <= max(PEAK_TOLERANCE, float(violation.min()) * PEAK_TOLERANCE)
+    reachable = bool(violation.min() <= PEAK_TOLERANCE)
+    enough = violation <= (PEAK_TOLERANCE if reachable else float(violation.min()) * PEAK_TOLERANCE)
     first = np.where(enough.any(axis=1), enough.argmax(axis=1), sizes.size)
     rows = np.sort(np.lexsort((-budgets, first))[:MOST_BUDGETS])
     for start in range(int(first[rows].min()), sizes.size, BLOCK):
         yield colocated_law(role, mode, budgets[rows], sizes[start : start + BLOCK])
+        if not reachable:
+            return
 
 
 def _gap_violation(law: ColocatedLaw, targets: Sequence[Target]) -> Floats:
@@ -100,7 +104,7 @@ def _judge(
     for target in targets:
         if target.metric in ("ttft", "e2e"):
             violation = np.maximum(violation, _value_s(law, target) / target.limit_s)
-    usd = worker_usd(pool, role, basis) * law.replicas + 0.0 * law.budgets[:, None]
+    usd = worker_usd_per_hour(pool, role.accelerator, basis) * law.replicas + 0.0 * law.budgets[:, None]
     accelerators = pool.worker_accelerators * law.replicas + 0.0 * law.budgets[:, None]
     share = law.prefill_share @ traffic.window_weights
     over_budget = budget_violation(scenario.budgets, traffic, usd, accelerators, (usd * share, usd * (1.0 - share)))

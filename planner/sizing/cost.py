@@ -20,9 +20,18 @@ def price_basis(accelerators: Iterable[Accelerator]) -> str:
     return ""
 
 
-def pool_usd_per_hour(pool: Pool, accelerator: Accelerator, basis: str) -> float:
-    """Rent of one pool on a basis that the accelerator has [USD/h]."""
-    return pool.accelerators * accelerator.usd_per_hour[basis]
+def ranked_usd_per_hour(scenario: Scenario, deployment: Deployment, basis: str) -> float:
+    """Rent on a basis that every pool has [USD/h]; its accelerators where there is no price to rank by."""
+    return sum(_pool_usd_per_hour(scenario, pool, basis) for pool in deployment.pools)
+
+
+def worker_usd_per_hour(pool: Pool, accelerator: Accelerator, basis: str) -> float:
+    """Rent of one worker, or its accelerators where there is no price to rank by."""
+    return pool.worker_accelerators * (accelerator.usd_per_hour[basis] if basis else 1.0)
+
+
+def _pool_usd_per_hour(scenario: Scenario, pool: Pool, basis: str) -> float:
+    return pool.replicas * worker_usd_per_hour(pool, scenario.accelerator(pool.accelerator), basis)
 
 
 def money(scenario: Scenario, deployment: Deployment, prediction: Prediction, basis: str) -> Money:
@@ -49,10 +58,9 @@ def money(scenario: Scenario, deployment: Deployment, prediction: Prediction, ba
 
 
 def _pool_shares(scenario: Scenario, deployment: Deployment, prediction: Prediction, basis: str) -> dict[str, float]:
-    decode_usd = pool_usd_per_hour(deployment.decode, scenario.accelerator(deployment.decode.accelerator), basis)
+    decode_usd = _pool_usd_per_hour(scenario, deployment.decode, basis)
     if deployment.prefill is not None:
-        accelerator = scenario.accelerator(deployment.prefill.accelerator)
-        return {"input": pool_usd_per_hour(deployment.prefill, accelerator, basis), "output": decode_usd}
+        return {"input": _pool_usd_per_hour(scenario, deployment.prefill, basis), "output": decode_usd}
     share = prediction.prefill_time_fraction
     return {"input": decode_usd * share, "output": decode_usd * (1.0 - share)}
 

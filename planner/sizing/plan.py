@@ -13,7 +13,7 @@ from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import Traffic, traffic
 from planner.sizing import colocated, search
 from planner.sizing.candidates import MAX_UTILIZATION
-from planner.sizing.cost import money, price_basis
+from planner.sizing.cost import money, price_basis, ranked_usd_per_hour
 from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import limits
 from planner.sizing.search import Candidate, Found
@@ -28,6 +28,7 @@ class Judged:
     """A candidate after full evaluation; `violation` is exact."""
 
     candidate: Candidate
+    outcome: Outcome
     violation: float
 
     @property
@@ -57,7 +58,7 @@ def size(scenario: Scenario) -> Plan:
     if not judged:
         return does_not_fit(scenario, load)
     best = _trimmed(scenario, load, judged[0], basis) if judged[0].feasible else judged[0]
-    prediction = predict(scenario, best.candidate.deployment, load)
+    prediction = predict(scenario, best.candidate.deployment, load, best.outcome)
     return _plan(
         scenario,
         best.candidate.deployment,
@@ -109,44 +110,32 @@ def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Ca
 
 def _judged(scenario: Scenario, load: Traffic, candidate: Candidate) -> Judged:
     outcome = evaluate_at(scenario, candidate.deployment, load)
-    return Judged(candidate, max(candidate.over_budget, _violation(scenario, outcome)))
+    return Judged(candidate, outcome, max(candidate.over_budget, _violation(scenario, outcome)))
 
 
 def _trimmed(scenario: Scenario, load: Traffic, best: Judged, basis: str) -> Judged:
-    """The same plan with every worker left out that it holds without: what a stride of pool sizes skipped."""
-    deployment = best.candidate.deployment
+    """The same plan without every worker that it holds without: what a stride of pool sizes skipped."""
     for name in ("prefill", "decode"):
-        while True:
-            smaller = _one_fewer(deployment, name)
-            if smaller is None or not _holds(scenario, load, smaller):
-                break
-            deployment = smaller
-    if deployment is best.candidate.deployment:
-        return best
-    usd = sum(
-        pool.accelerators * (scenario.accelerator(pool.accelerator).usd_per_hour[basis] if basis else 1.0)
-        for pool in deployment.pools
-    )
-    return replace(
-        best,
-        candidate=replace(
-            best.candidate, deployment=deployment, usd_per_hour=usd, accelerators=deployment.accelerators
-        ),
-    )
+        smaller = _one_fewer(scenario, load, best, name, basis)
+        while smaller is not None:
+            best, smaller = smaller, _one_fewer(scenario, load, smaller, name, basis)
+    return best
 
 
-def _one_fewer(deployment: Deployment, name: str) -> Deployment | None:
+def _one_fewer(scenario: Scenario, load: Traffic, best: Judged, name: str, basis: str) -> Judged | None:
+    """The plan with one worker less in a pool; None when it does not hold, with the headroom of the search."""
+    deployment = best.candidate.deployment
     pool: Pool | None = getattr(deployment, name)
     if pool is None or pool.replicas <= 1:
         return None
     fewer = replace(pool, replicas=pool.replicas - 1)
-    return replace(deployment, prefill=fewer) if name == "prefill" else replace(deployment, decode=fewer)
-
-
-def _holds(scenario: Scenario, load: Traffic, deployment: Deployment) -> bool:
-    outcome = evaluate_at(scenario, deployment, load)
-    busiest = max(state.utilization for state in (outcome.prefill, outcome.decode) if state is not None)
-    return busiest <= MAX_UTILIZATION and _violation(scenario, outcome) <= 1.0
+    smaller = replace(deployment, prefill=fewer) if name == "prefill" else replace(deployment, decode=fewer)
+    usd = ranked_usd_per_hour(scenario, smaller, basis)
+    candidate = replace(best.candidate, deployment=smaller, usd_per_hour=usd, accelerators=smaller.accelerators)
+    judged = _judged(scenario, load, candidate)
+    states = (judged.outcome.prefill, judged.outcome.decode)
+    busiest = max(state.utilization for state in states if state is not None)
+    return judged if judged.feasible and busiest <= MAX_UTILIZATION else None
 
 
 def _violation(scenario: Scenario, outcome: Outcome) -> float:
@@ -208,7 +197,7 @@ def _alternatives(scenario: Scenario, load: Traffic, best: Judged, others: Seque
     made = []
     for item in (first + rest)[:MOST_ALTERNATIVES]:
         deployment = item.candidate.deployment
-        theirs = predict(scenario, deployment, load, with_intervals=False)
+        theirs = predict(scenario, deployment, load, item.outcome, with_intervals=False)
         made.append(
             Alternative(
                 deployment=deployment,

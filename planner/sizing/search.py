@@ -22,9 +22,8 @@ from planner.sizing.candidates import (
     roles,
     tightest_s,
     undominated,
-    worker_usd,
 )
-from planner.sizing.cost import SECONDS_PER_HOUR, TOKENS_PER_MTOK
+from planner.sizing.cost import SECONDS_PER_HOUR, TOKENS_PER_MTOK, worker_usd_per_hour
 
 KEPT_PER_PAIR = 8
 SAME_MISS = 1.1
@@ -113,8 +112,8 @@ def _pair(
     second: DecodeColumns,
 ) -> list[Candidate]:
     """All sizes of one prefill shape against all sizes of one decode shape: (P, D) arrays."""
-    usd_in = (worker_usd(first.pool, first.role, basis) * first.replicas)[:, None]
-    usd_out = (worker_usd(second.pool, second.role, basis) * second.replicas)[None, :]
+    usd_in = (worker_usd_per_hour(first.pool, first.role.accelerator, basis) * first.replicas)[:, None]
+    usd_out = (worker_usd_per_hour(second.pool, second.role.accelerator, basis) * second.replicas)[None, :]
     usd = usd_in + usd_out
     accelerators = (
         first.pool.worker_accelerators * first.replicas[:, None] + second.pool.worker_accelerators * second.replicas

@@ -75,6 +75,43 @@ def step_cases(kind: str) -> list[tuple[dict[str, float], dict[str, float]]]:
     ]
 
 
+def shortest_queue_decode(
+    rate: float, steps: int, step_s: np.ndarray, replicas: int, requests: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Token steps of replicas behind a least-requests router, requests of `steps` steps each.
+
+    Returns the length of every step that had a batch, and its batch. Requests join at the next step's start.
+    """
+    random = np.random.default_rng(seed)
+    arrivals = np.cumsum(random.exponential(1.0 / rate, requests)).tolist()
+    held, waiting, ends = [0] * replicas, [0] * replicas, [[] for _ in range(replicas)]
+    done, running = [0] * replicas, [False] * replicas
+    events, times, batches = [(at, 0, -1) for at in arrivals], [], []
+    heapq.heapify(events)
+    while events:
+        now, is_step, replica = heapq.heappop(events)
+        if is_step:
+            done[replica] += 1
+            while ends[replica] and ends[replica][0] <= done[replica]:
+                heapq.heappop(ends[replica])
+                held[replica] -= 1
+            running[replica] = False
+        else:
+            least = min(held)
+            replica = random.choice([index for index in range(replicas) if held[index] == least])
+            held[replica] += 1
+            waiting[replica] += 1
+        if not running[replica] and held[replica]:
+            for _ in range(waiting[replica]):
+                heapq.heappush(ends[replica], done[replica] + steps)
+            waiting[replica], running[replica] = 0, True
+            batch = held[replica]
+            times.append(step_s[batch - 1])
+            batches.append(batch)
+            heapq.heappush(events, (now + step_s[batch - 1], 1, replica))
+    return np.array(times), np.array(batches)
+
+
 def central_waits(arrival_s: np.ndarray, service_s: np.ndarray, servers: int) -> np.ndarray:
     """First come, first served: each job starts when the first server gets free."""
     free = [0.0] * servers

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queueing_cases import step_cases
+from queueing_cases import shortest_queue_decode, step_cases
 
 import planner.queueing.occupancy as occupancy
 from planner.queueing import (
@@ -111,6 +111,30 @@ def test_integer_chain_against_its_definition():
     assert float(law.wait_probability[0, 0]) == pytest.approx(float(p[8:].sum()))
     times = np.interp(np.maximum(busy / 2.0, 1.0), np.arange(1.0, 5.0), steps)
     assert float(law.mean_itl_s[0, 0]) == pytest.approx(float(p @ busy) / float(p @ (busy / times)))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "rate", "output", "base", "slope"), [(2, 10.0, 100, 0.01, 5e-4), (8, 60.0, 200, 0.012, 1e-4)]
+)
+def test_pooled_replicas_against_simulation(replicas, rate, output, base, slope):
+    """QUEUEING §4.1: P99 gap within 1 % behind a least-requests router."""
+    steps = base + slope * np.arange(1.0, 257.0)
+    times, batches = shortest_queue_decode(rate, output, steps, replicas, 15_000)
+    times, batches = times[times.size // 20 :], batches[batches.size // 20 :]
+    law = batch_law(rate, output, steps, replicas)
+    order = np.argsort(times)
+    cumulative = np.cumsum(batches[order]) / batches.sum()
+    assert float(law.mean_itl_s[0, 0]) == pytest.approx(np.average(times, weights=batches), rel=0.01)
+    for q in (0.5, 0.9, 0.99):  # simulated batches are whole, ours may lie between two
+        simulated = times[order][np.searchsorted(cumulative, q)]
+        assert float(law.itl_quantile_s(q)[0]) == pytest.approx(simulated, rel=0.01, abs=0.75 * slope)
+
+
+def test_tokens_sit_in_the_larger_batches():
+    # 9 requests on 4 replicas: 3 2 2 2; on average over remainders a batch is (k-1)/2k = 0.375 above the mean
+    law = batch_law(5.0, 100.0, np.full(16, 0.01), 4)
+    assert law.batches[0, [1, 9, 64]] == pytest.approx([1.0, 9 / 4 + 0.375, 16.0])
+    assert batch_law(5.0, 100.0, np.full(16, 0.01), 1).batches[0, 9] == pytest.approx(9.0)
 
 
 def test_windows_mix_by_their_tokens():

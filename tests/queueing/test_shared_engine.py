@@ -61,6 +61,23 @@ def test_whole_prompt_by_hand():
     assert float(law.mixed_share) == pytest.approx(1.0 - np.exp(-2.0 * step))
 
 
+def test_stall_by_hand():
+    # E[S] 0.052, E[S^2] 0.052^2, rate 8: rho 0.416. Of the 1 - e^(-8 td) of gaps with a stall, P99 is a gamma quantile
+    law = whole_prompt(8.0, [1000.0], [1.0], 101.0, 0.012, 1e-4, 4e-5)
+    from scipy.special import gammaincinv
+
+    td, rest = float(law.gaps.decode_s), 1.0 - 8.0 * 0.052
+    share = 1.0 - np.exp(-8.0 * td)
+    mean = 8.0 * td * 0.052 / rest
+    variance = 8.0 * td * 0.052**2 / rest**2 + 8.0 * td * 0.052 * 8.0 * 0.052**2 / rest**3
+    assert float(law.gaps.stall_mean_s) == pytest.approx(mean / share)
+    assert float(law.gaps.stall_second_moment) == pytest.approx((variance + mean**2) / share)
+    spread = (variance + mean**2) / share - (mean / share) ** 2
+    shape = (mean / share) ** 2 / spread
+    stall = gammaincinv(shape, 1.0 - 0.01 / share) * spread * share / mean
+    assert float(law.itl_quantile_s(0.99)) == pytest.approx(td + stall)
+
+
 def test_chunked_by_hand():
     """The fixed point satisfies its own equations, written out for prompts of one length."""
     lam, prompt, output, a, c, e, budget = 4.0, 1000.0, 201.0, 0.012, 1e-4, 4e-5, 512.0

@@ -46,6 +46,17 @@ def test_mean_within_the_printed_errors():
     assert errors.max() <= 0.13
 
 
+def test_fixed_service_has_the_mean_of_the_exact_chain():
+    errors = [
+        float(wait_of_row(row).mean_s) / float(row["mean_wait"]) - 1.0
+        for row in POISSON
+        if row["model"] == "M/D/k" and float(row["p_wait"]) >= 0.02
+    ]
+    assert np.median(np.abs(errors)) <= 0.005
+    assert np.mean(np.abs(errors)) <= 0.01
+    assert np.max(np.abs(errors)) <= 0.07
+
+
 def test_p99_within_the_printed_errors():
     errors = relative_errors("p99", lambda wait: wait.quantile_s(0.99))
     assert np.median(errors) <= 0.02

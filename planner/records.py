@@ -118,6 +118,13 @@ class LatentAttention:
     index_heads: int = 0
     index_dim: int = 0
     index_top_k: int = 0
+    kv_heads: int = 1  # heads the cached vector is made of; tensor parallelism splits those, and copies a single one
+    direct: bool = False  # queries meet the cached vector as it is: nothing is expanded into keys and values
+    output_gate: bool = False
+    compression_tokens: int = 0  # tokens that share one cached vector; 0: each token has its own
+    window_tokens: int = 0  # newest tokens whose own vectors are kept beside, in a buffer of fixed size
+    output_groups: int = 0  # grouped low-rank output projection: so many groups of rank `output_rank`
+    output_rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,8 @@ class RecurrentMixer:
     key_dim: int
     value_dim: int
     conv_tokens: int = 0
-    kind: str = "gated-delta"  # gated-delta | kda | mamba1 | mamba2
+    kind: str = "gated-delta"  # gated-delta | kda | mamba1 | mamba2 | lightning | short-conv (which has no state)
+    full_rank_gate: bool = False  # kda: the output gate is one matrix, not two of low rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,7 @@ class Experts:
     intermediate: int
     shared_intermediate: int = 0  # sum over shared experts
     gated: bool = True
+    hidden: int = 0  # width the routed experts work in; 0: that of the model
 
 
 Mixer = SoftmaxAttention | LatentAttention | RecurrentMixer
@@ -176,6 +185,12 @@ class ModelShape:
     notes: tuple[str, ...] = ()
     source: str = ""
     sha256: str = ""
+    declared_layers: int = 0  # layers by the model's own count where its blocks are listed apart; 0: sum of `layers`
+    borrowed_kv: tuple[bool, ...] = ()  # per kind: attends to the keys and values of earlier layers, has none itself
+    side_parameters: int = 0  # per-layer embedding tables and the like, outside the layers; looked up, not multiplied
+    reused_parameters: int = 0  # of weights that several layers share: what the layers count more than once
+    encoder_parameters: int = 0  # of image and sound encoders, in bf16; counted apart
+    checkpoint_other_format: str = ""  # of what is no routed expert, where the checkpoint says so
 
 
 # ------------------------------------------------------------------------------------------------------------ engine

@@ -102,8 +102,8 @@ def _roles(scenario: Scenario, deployment: Deployment, load: Traffic, step_facto
 
 def _role(scenario: Scenario, load: Traffic, name: RoleName, pool: Pool, step_factor: float) -> Role:
     role = build_role(scenario, load, name, pool, _accelerator(scenario, name, pool), step_factor)
-    if role.memory.kv_bytes <= 0.0:
-        raise FieldError(f"deployment.{name}", role.memory.why_it_does_not_fit)
+    if role.why_it_does_not_fit:
+        raise FieldError(f"deployment.{name}", role.why_it_does_not_fit)
     return role
 
 
@@ -117,14 +117,8 @@ def _accelerator(scenario: Scenario, name: str, pool: Pool) -> Accelerator:
 
 
 def _batch(role: Role, pool: Pool) -> int:
-    fits = role.memory_batch
-    if fits < 1:
-        raise FieldError(
-            f"deployment.{role.name}",
-            f"the weights fit {role.accelerator.id}, but not one request of this length beside them "
-            f"({role.memory.kv_bytes / 1e9:.1f} GB of KV room per accelerator); use a larger tp",
-        )
-    return min(pool.max_batch, fits) if pool.max_batch else fits
+    """The batch cap of a worker: what is given, within what memory holds."""
+    return min(pool.max_batch, role.memory_batch) if pool.max_batch else role.memory_batch
 
 
 def _notes(scenario: Scenario, deployment: Deployment, middle: Outcome) -> tuple[Note, ...]:
@@ -132,7 +126,8 @@ def _notes(scenario: Scenario, deployment: Deployment, middle: Outcome) -> tuple
     evidence = evidence_class(scenario, deployment)
     if evidence in EVIDENCE_NOTES:
         notes.append(Note("caution", EVIDENCE_NOTES[evidence]))
-    for name, state in (("prefill", middle.prefill), ("decode", middle.decode)):
+    named = "decode" if deployment.prefill is not None else "colocated"
+    for name, state in (("prefill", middle.prefill), (named, middle.decode)):
         if state is not None and state.trust != "ok":
             notes.append(Note("caution", f"{name} pool: {state.trust_reason}"))
     return tuple(notes)

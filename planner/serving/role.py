@@ -121,6 +121,35 @@ class Role:
         return self.memory.kv_bytes / self.kv_bytes_per_resident_token * self.dp
 
     @cached_property
+    def longest_request_bytes(self) -> float:
+        """KV of the longest request on each rank that holds it; of its prompt alone where nothing is decoded [bytes]."""
+        return float(np.ravel(self.kv_bytes_on_rank(np.array([self._longest_tokens])))[0])
+
+    @property
+    def _longest_tokens(self) -> float:
+        return self.traffic.longest_input_tokens if self.name == "prefill" else self.traffic.longest_tokens
+
+    @property
+    def needed_bytes(self) -> float:
+        """What an accelerator must hold for one request to run: all but KV, and the longest request's KV [bytes]."""
+        fixed = sum(value for part, value in self.memory.parts().items() if part != "kv")
+        return fixed + self.longest_request_bytes
+
+    @property
+    def why_it_does_not_fit(self) -> str:
+        """Why this worker cannot hold the weights and the longest request beside them; empty when it can."""
+        if self.memory.why_it_does_not_fit:
+            return self.memory.why_it_does_not_fit
+        if self.longest_request_bytes <= self.memory.kv_bytes and self.memory_batch >= 1:
+            return ""
+        return (
+            f"the weights fit {self.accelerator.id} at tp {self.worker.tp}, but the longest request of "
+            f"{self._longest_tokens:,.0f} tokens takes {self.longest_request_bytes / 1e9:.1f} GB of KV and "
+            f"{self.memory.kv_bytes / 1e9:.1f} GB are left per accelerator; use a larger tp, an 8-bit KV cache or "
+            "lighter weights"
+        )
+
+    @cached_property
     def memory_batch(self) -> int:
         """Largest batch of the worker whose KV fits `MEMORY_QUANTILE` of the time; 0 when not even one does."""
         pool_bytes = self.memory.kv_bytes

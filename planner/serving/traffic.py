@@ -34,6 +34,8 @@ class Traffic:
     joint_weights: Floats
     mean_input_tokens: float
     mean_output_tokens: float
+    longest_input_tokens: float
+    longest_tokens: float  # prompt and output of the longest request
     mean_steps: float  # decode steps of a request: outputs after the first
     steps_law: ServiceLaw  # law of those steps, in steps
     context_moments: tuple[float, float, float]  # of a resident request, output-biased (QUEUEING §5)
@@ -63,6 +65,8 @@ def traffic(workload: Workload) -> Traffic:
         joint_weights=joint_weights,
         mean_input_tokens=float(lengths.weights @ lengths.input_tokens),
         mean_output_tokens=float(lengths.weights @ lengths.output_tokens),
+        longest_input_tokens=float(lengths.input_tokens.max()),
+        longest_tokens=float((lengths.input_tokens + lengths.output_tokens).max()),
         mean_steps=mean_steps,
         steps_law=_steps_law(steps, lengths.weights),
         context_moments=moments,

@@ -64,7 +64,7 @@ def roles(scenario: Scenario, traffic: Traffic, name: RoleName) -> Iterator[tupl
                 role = build_role(scenario, traffic, name, shape, accelerator)
             except FieldError:
                 continue
-            if role.memory.kv_bytes > 0.0 and role.memory_batch >= 1:
+            if not role.why_it_does_not_fit:
                 yield shape, role
 
 

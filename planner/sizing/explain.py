@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from planner.errors import FieldError
-from planner.records import Limit, Note, Plan, Pool, Prediction, Scenario
-from planner.serving.role import Role, build_role
+from planner.records import Accelerator, Limit, Note, Plan, Prediction, Scenario
+from planner.serving.role import build_role
 from planner.serving.traffic import Traffic
-from planner.sizing.candidates import worker_shapes
+from planner.sizing.candidates import candidates_of, worker_shapes
 from planner.sizing.limits import target_value
 from planner.sizing.search import Candidate
 
@@ -36,40 +36,32 @@ def _miss(scenario: Scenario, other: Candidate, prediction: Prediction) -> str:
 
 
 def does_not_fit(scenario: Scenario, load: Traffic) -> Plan:
-    """No worker of any shape holds the model and one request: the widest one of each accelerator, and by how much."""
-    limits = []
-    for accelerator in dict.fromkeys((*scenario.prefill_accelerators, *scenario.decode_accelerators)):
-        closest: Role | None = None
-        reason = ""
-        for shape in worker_shapes(scenario, accelerator):
-            role, why = _try(scenario, load, shape)
-            reason = reason or why
-            if role is not None and (closest is None or role.memory.kv_bytes > closest.memory.kv_bytes):
-                closest = role
-        if closest is None:
-            limits.append(Limit(f"{accelerator.id}.split", 1.0, 0.0, "1", -1.0, True, reason))
-            continue
-        used = sum(value for part, value in closest.memory.parts().items() if part != "kv")
-        total = accelerator.memory_bytes
-        relax = f"lighter weights, or a scale-up domain larger than {accelerator.scaleup_domain} x {accelerator.id}"
-        limits.append(Limit(f"{accelerator.id}.memory", used, total, "bytes", (total - used) / total, True, relax))
-    note = Note("warning", "no worker of any allowed shape holds the weights and one request beside them")
+    """Nothing to propose: per accelerator, the worker that comes nearest to holding one request, and by how much."""
+    limits = tuple(_nearest_fit(scenario, load, accelerator) for accelerator in candidates_of(scenario, "colocated"))
+    note = Note("warning", "no worker of any allowed shape holds the weights and the longest request beside them")
     return Plan(
         scenario=scenario,
         verdict="infeasible",
         deployment=None,
         prediction=None,
         money=None,
-        limits=tuple(limits),
+        limits=limits,
         alternatives=(),
-        missed=tuple(limits),
+        missed=limits,
         notes=(*scenario.notes, note),
     )
 
 
-def _try(scenario: Scenario, load: Traffic, shape: Pool) -> tuple[Role | None, str]:
-    accelerators = {a.id: a for a in (*scenario.prefill_accelerators, *scenario.decode_accelerators)}
-    try:
-        return build_role(scenario, load, "decode", shape, accelerators[shape.accelerator]), ""
-    except FieldError as error:
-        return None, error.message
+def _nearest_fit(scenario: Scenario, load: Traffic, accelerator: Accelerator) -> Limit:
+    total = accelerator.memory_bytes
+    needed, reason = float("inf"), ""
+    for shape in worker_shapes(scenario, accelerator):
+        try:
+            role = build_role(scenario, load, "colocated", shape, accelerator)
+        except FieldError as error:
+            reason = reason or error.message
+            continue
+        if role.needed_bytes < needed:
+            needed, reason = role.needed_bytes, role.why_it_does_not_fit
+    relax = reason or f"a scale-up domain larger than {accelerator.scaleup_domain} x {accelerator.id}"
+    return Limit(f"{accelerator.id}.memory", needed, total, "bytes", (total - needed) / total, True, relax)

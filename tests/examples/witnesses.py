@@ -71,6 +71,12 @@ def queue_waits(arrival_s: Floats, service_s: Floats, servers: int, seed: int, s
     return waits
 
 
+def in_exact_shares(weights: Floats, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Indices in random order, each as often as its weight says to within one: no luck in the offered work."""
+    share = np.cumsum(weights) / np.sum(weights)
+    return rng.permutation(np.searchsorted(share, (np.arange(count) + 0.5) / count))
+
+
 def poisson_arrivals(rate: float, count: int, rng: np.random.Generator) -> Floats:
     return np.cumsum(rng.exponential(1.0 / rate, count))
 

@@ -125,9 +125,9 @@ def test_pooled_replicas_against_simulation(replicas, rate, output, base, slope)
     order = np.argsort(times)
     cumulative = np.cumsum(batches[order]) / batches.sum()
     assert float(law.mean_itl_s[0, 0]) == pytest.approx(np.average(times, weights=batches), rel=0.01)
-    for q in (0.5, 0.9, 0.99):  # simulated batches are whole, ours may lie between two
+    for q in (0.5, 0.9, 0.99):  # simulated batches are whole: to one request
         simulated = times[order][np.searchsorted(cumulative, q)]
-        assert float(law.itl_quantile_s(q)[0]) == pytest.approx(simulated, rel=0.01, abs=0.75 * slope)
+        assert float(law.itl_quantile_s(q)[0]) == pytest.approx(simulated, rel=0.01, abs=slope)
 
 
 def test_tokens_sit_in_the_larger_batches():

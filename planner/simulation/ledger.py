@@ -1,0 +1,86 @@
+"""What is known of every request of a run, by its number, and what its workers wrote down."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.records import Floats
+from planner.simulation.requests import Requests
+
+NEVER = float("nan")
+
+
+@dataclass(eq=False)
+class Ledger:
+    """Lists over requests. Times are seconds from the start of the run, NaN until they happen."""
+
+    prompt_tokens: list[float]  # still to prefill; 0: ready to decode
+    steps: list[int]  # decode steps still to do
+    held: list[float]  # tokens in the cache once prefilled
+    attention_s: list[float]  # of the whole prompt that is prefilled
+    kv_bytes: list[float]  # on a rank, of the tokens in the cache
+    kv_bytes_per_step: list[float]
+    kv_reserved_bytes: list[float]  # what admission asks for
+    start_s: list[float]  # first chunk
+    prefilled_s: list[float]
+    ready_s: list[float]  # at the pool that decodes
+    residual_s: list[float]  # of the decode step in progress on arrival there
+    joined_s: list[float]
+    first_gap_s: list[float]
+    batch: list[float]  # of the worker at the first decode step
+    finished_s: list[float]
+
+    @property
+    def count(self) -> int:
+        return len(self.steps)
+
+
+def open_ledger(
+    requests: Requests,
+    attention_s: Callable[[Floats], Floats],
+    kv_bytes: Callable[[Floats], Floats],
+    reserved_output_fraction: float,
+) -> Ledger:
+    """Everything about requests that can be computed at once, before the run."""
+    inputs, outputs = requests.input_tokens.astype(float), requests.output_tokens.astype(float)
+    prompt_bytes = kv_bytes(inputs)
+    rise = (kv_bytes(inputs + outputs) - prompt_bytes) / outputs
+    count = requests.count
+    return Ledger(
+        prompt_tokens=inputs.tolist(),
+        steps=(requests.output_tokens - 1).tolist(),
+        held=inputs.tolist(),
+        attention_s=attention_s(inputs).tolist(),
+        kv_bytes=prompt_bytes.tolist(),
+        kv_bytes_per_step=rise.tolist(),
+        kv_reserved_bytes=kv_bytes(inputs + reserved_output_fraction * outputs).tolist(),
+        start_s=[NEVER] * count,
+        prefilled_s=[NEVER] * count,
+        ready_s=[NEVER] * count,
+        residual_s=[0.0] * count,
+        joined_s=[NEVER] * count,
+        first_gap_s=[NEVER] * count,
+        batch=[NEVER] * count,
+        finished_s=[NEVER] * count,
+    )
+
+
+@dataclass(eq=False)
+class Log:
+    """What the workers of one pool did, as flat arrays."""
+
+    gaps: array[float] = field(default_factory=lambda: array("d"))  # time, gap, how many tokens
+    states: array[float] = field(default_factory=lambda: array("d"))  # start, duration, sequences, tokens held
+    tokens: int = 0  # given out by decode steps
+    preemptions: int = 0
+    most_kv_bytes: float = 0.0  # on any rank
+
+    def gap_table(self) -> Floats:
+        return np.asarray(self.gaps, dtype=float).reshape(-1, 3)
+
+    def state_table(self) -> Floats:
+        return np.asarray(self.states, dtype=float).reshape(-1, 4)

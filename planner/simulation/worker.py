@@ -1,0 +1,384 @@
+"""One worker: its ranks step together, admit requests, prefill and decode, and preempt when the cache is full.
+
+Between two events the batch does not change and every context grows by one token a step, so that a stretch of decode
+steps is one event: n steps that last t, t + s, t + 2 s, ...
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import ceil, inf, sqrt
+from typing import Literal
+
+from planner.simulation.ledger import Ledger, Log
+from planner.simulation.steps import StepLaw
+
+Policy = Literal["chunked", "prefill-first"]
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a worker runs. Limits are per rank; `gives_away`: prompts leave once they are prefilled."""
+
+    policy: Policy
+    token_budget: int
+    max_batch: int
+    kv_bytes: float
+    gives_away: bool = False
+
+
+class Rank:
+    """Requests of one attention rank."""
+
+    __slots__ = ("active", "context", "finish", "growth", "kv", "reserved", "residents", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[int] = deque()
+        self.active: deque[int] = deque()  # being prefilled
+        self.residents: dict[int, int] = {}  # decoding: request -> step it finishes at, in order of joining
+        self.finish: list[tuple[int, int]] = []  # heap of the same; entries of preempted requests go stale
+        self.context = 0.0  # tokens held by residents
+        self.kv = 0.0  # bytes held by residents and prompts
+        self.growth = 0.0  # bytes per step
+        self.reserved = 0.0
+
+
+class Worker:
+    """`advance` ends what runs and starts the next; `boundary_s` says when that is due, infinity when idle."""
+
+    def __init__(self, law: StepLaw, ranks: int, schedule: Schedule, ledger: Ledger, log: Log) -> None:
+        self.ranks = [Rank() for _ in range(ranks)]
+        self.boundary_s = inf
+        self.version = 0  # of the boundary: a newer one makes older events void
+        self._law = law
+        self._schedule = schedule
+        self._ledger = ledger
+        self._log = log
+        self._steps = 0
+        self._batch = 0
+        self._start_s = 0.0
+        self._stretch = 0  # decode steps of the stretch that runs; 0: a step with prompts, or idle
+        self._step_s = 0.0
+        self._rise_s = 0.0
+        self._takes: list[tuple[Rank, int, float]] = []  # prompt tokens of the step that runs
+        self._decodes = False  # whether that step also decodes
+        self._token_s = 0.0  # when residents got their last token
+        self._fresh: dict[int, float] = {}  # joined since then: request -> its own last token
+
+    # ------------------------------------------------------------------------------------------------------ arrivals
+
+    def submit(self, rank: int, request: int, now_s: float) -> None:
+        """Queue a request on a rank; a stretch that runs is cut at the end of the step in progress."""
+        target = self.ranks[rank]
+        idle, queued = self.boundary_s == inf, bool(target.waiting)
+        target.waiting.append(request)
+        if idle:
+            self._begin(now_s)
+        elif self._stretch:
+            done = self._steps_until(now_s)
+            self._ledger.residual_s[request] = self._start_s + self._elapsed_s(done) - now_s
+            if done < self._stretch and not queued and len(target.residents) < self._schedule.max_batch:
+                self._stretch = done
+                self._set_boundary(self._start_s + self._elapsed_s(done))
+
+    def _steps_until(self, now_s: float) -> int:
+        """Steps of the stretch until the one in progress ends."""
+        spent, rise = now_s - self._start_s, self._rise_s
+        if rise * self._stretch < _ROUNDING * self._step_s:
+            steps = spent / self._step_s
+        else:
+            flat = self._step_s - rise / 2.0
+            steps = (sqrt(flat * flat + 2.0 * rise * spent) - flat) / rise
+        return min(max(ceil(steps - _ROUNDING), 1), self._stretch)
+
+    def _elapsed_s(self, steps: int) -> float:
+        return steps * self._step_s + self._rise_s * steps * (steps - 1) / 2.0
+
+    def _set_boundary(self, at_s: float) -> None:
+        self.boundary_s = at_s
+        self.version += 1
+
+    # ---------------------------------------------------------------------------------------------------- boundaries
+
+    def advance(self, now_s: float) -> list[tuple[int, int]]:
+        """End what runs, start the next step or stretch. Returns (rank, request) that left: finished or given away."""
+        left: list[tuple[int, int]] = []
+        if self._stretch:
+            self._end_stretch(now_s)
+            self._collect(now_s, left)
+        else:
+            self._end_step(now_s, left)
+        self._begin(now_s)
+        return left
+
+    def _begin(self, now_s: float) -> None:
+        chunked = self._schedule.policy == "chunked"
+        self._stretch, self._takes = 0, []
+        self._start_s = now_s
+        for rank in self.ranks:
+            if rank.growth and rank.kv + rank.growth > self._schedule.kv_bytes:
+                self._preempt(rank, now_s)
+            if rank.waiting or rank.active:
+                (self._fill if chunked else self._take_one)(rank, now_s)
+        if self._takes:
+            self._begin_step(now_s, chunked)
+        elif self._batch:
+            self._begin_stretch(now_s)
+        else:
+            self._set_boundary(inf)
+
+    # ----------------------------------------------------------------------------------------------------- admission
+
+    def _fits(self, rank: Rank, request: int) -> bool:
+        if len(rank.residents) + len(rank.active) >= self._schedule.max_batch:
+            return False
+        ledger = self._ledger
+        need = max(ledger.kv_bytes[request] + ledger.kv_bytes_per_step[request], ledger.kv_reserved_bytes[request])
+        held = rank.kv + rank.growth
+        return max(held, rank.reserved) + need <= self._schedule.kv_bytes
+
+    def _admit(self, rank: Rank, request: int) -> None:
+        rank.waiting.popleft()
+        rank.kv += self._ledger.kv_bytes[request]
+        rank.reserved += self._ledger.kv_reserved_bytes[request]
+        self._log.most_kv_bytes = max(self._log.most_kv_bytes, rank.kv)
+
+    def _next_prompt(self, rank: Rank, now_s: float) -> int:
+        """Admit in order of arrival up to the next prompt; -1 when there is none, or no room for it."""
+        while rank.waiting:
+            request = rank.waiting[0]
+            if not self._fits(rank, request):
+                return -1
+            self._admit(rank, request)
+            if self._ledger.prompt_tokens[request] > 0.0:
+                rank.active.append(request)
+                if self._ledger.start_s[request] != self._ledger.start_s[request]:
+                    self._ledger.start_s[request] = now_s
+                return request
+            self._join(rank, request, now_s, now_s)
+        return -1
+
+    def _fill(self, rank: Rank, now_s: float) -> None:
+        """Prompts in order, as many tokens as the budget leaves beside the decodes."""
+        for request in rank.active:
+            room = self._schedule.token_budget - len(rank.residents) - self._taken(rank)
+            if room <= 0:
+                return
+            self._takes.append((rank, request, min(self._ledger.prompt_tokens[request], room)))
+        while self._schedule.token_budget - len(rank.residents) > self._taken(rank):
+            request = self._next_prompt(rank, now_s)
+            if request < 0:
+                return
+            room = self._schedule.token_budget - len(rank.residents) - self._taken(rank)
+            self._takes.append((rank, request, min(self._ledger.prompt_tokens[request], room)))
+
+    def _taken(self, rank: Rank) -> float:
+        return sum(tokens for owner, _, tokens in self._takes if owner is rank)
+
+    def _take_one(self, rank: Rank, now_s: float) -> None:
+        """One prompt at a time, in equal chunks."""
+        request = rank.active[0] if rank.active else self._next_prompt(rank, now_s)
+        if request < 0:
+            return
+        left = self._ledger.prompt_tokens[request]
+        self._takes.append((rank, request, left / ceil(left / self._schedule.token_budget)))
+
+    def _join(self, rank: Rank, request: int, now_s: float, token_s: float) -> None:
+        """Begin to decode, `token_s` being when its last token came."""
+        ledger = self._ledger
+        if ledger.joined_s[request] != ledger.joined_s[request]:
+            ledger.joined_s[request] = now_s
+        finish = self._steps + ledger.steps[request]
+        rank.residents[request] = finish
+        heappush(rank.finish, (finish, request))
+        rank.context += ledger.held[request]
+        rank.growth += ledger.kv_bytes_per_step[request]
+        self._fresh[request] = token_s
+        self._batch += 1
+
+    def _leave(self, rank: Rank, request: int, undone: int) -> None:
+        """Take a resident out, with `undone` of its steps left."""
+        ledger = self._ledger
+        done = ledger.steps[request] - undone
+        ledger.steps[request] = undone
+        ledger.held[request] += done
+        ledger.kv_bytes[request] += done * ledger.kv_bytes_per_step[request]
+        del rank.residents[request]
+        rank.context -= ledger.held[request]
+        rank.growth -= ledger.kv_bytes_per_step[request]
+        self._release(rank, request)
+        self._batch -= 1
+        if not rank.residents:
+            rank.context, rank.growth = 0.0, 0.0
+
+    def _release(self, rank: Rank, request: int) -> None:
+        rank.kv -= self._ledger.kv_bytes[request]
+        rank.reserved -= self._ledger.kv_reserved_bytes[request]
+        if not rank.residents and not rank.active:
+            rank.kv, rank.reserved = 0.0, 0.0
+
+    def _preempt(self, rank: Rank, now_s: float) -> None:
+        """Send the latest back to the front of the queue until one more step fits; it is prefilled again."""
+        ledger = self._ledger
+        while rank.kv + rank.growth > self._schedule.kv_bytes:
+            self._log.preemptions += 1
+            if rank.active and len(rank.residents) == 1:
+                request = rank.active.pop()
+                self._release(rank, request)
+            else:
+                request = next(reversed(rank.residents))
+                self._leave(rank, request, rank.residents[request] - self._steps)
+                if request in self._fresh:
+                    ledger.joined_s[request] = self._fresh.pop(request)
+                else:
+                    ledger.joined_s[request] = self._token_s
+            ledger.attention_s[request] *= (ledger.held[request] / max(ledger.prompt_tokens[request], 1.0)) if (
+                ledger.prompt_tokens[request] > 0.0
+            ) else 1.0
+            ledger.prompt_tokens[request] = ledger.held[request]
+            rank.waiting.appendleft(request)
+
+    # --------------------------------------------------------------------------------------------------------- steps
+
+    def _begin_step(self, now_s: float, chunked: bool) -> None:
+        """A step with prompt tokens; the slowest rank sets its time."""
+        law, ledger = self._law, self._ledger
+        tokens, attention = [0.0] * len(self.ranks), [0.0] * len(self.ranks)
+        place = {id(rank): index for index, rank in enumerate(self.ranks)} if len(self.ranks) > 1 else {}
+        for rank, request, taken in self._takes:
+            index = place.get(id(rank), 0)
+            tokens[index] += taken
+            attention[index] += ledger.attention_s[request] * taken / ledger.held[request]
+        self._decodes = chunked
+        longest, total, factor = 0.0, sum(tokens), law.prefill_factor
+        for rank, taken, own_s in zip(self.ranks, tokens, attention, strict=True):
+            if chunked:
+                batch = len(rank.residents)
+                time = law.decode_line(batch, rank.context / batch if batch else 0.0)[0] + own_s
+                time += law.added_s(batch, taken) if taken else 0.0
+            else:
+                time = (law.prefill_s(taken) + own_s) if taken else 0.0
+            longest = max(longest, time)
+        before = law.shared_s(self._batch) * (1.0 - factor) if chunked else 0.0
+        beside = self._batch if chunked else 0
+        self._step_s = longest + before + factor * law.shared_s(beside + total)
+        self._set_boundary(now_s + self._step_s)
+
+    def _end_step(self, now_s: float, left: list[tuple[int, int]]) -> None:
+        held = sum(rank.context for rank in self.ranks)
+        held += sum(self._ledger.held[request] for rank in self.ranks for request in rank.active)
+        busy = len(self._takes) if self._schedule.gives_away else self._batch
+        self._log.states.extend((self._start_s, now_s - self._start_s, busy, held))
+        if self._decodes and self._batch:
+            self._record(1, self._step_s, 0.0)
+            self._grow(1)
+            self._token_s = now_s
+            self._collect(now_s, left)
+        elif not self._batch:
+            self._token_s = now_s
+        for rank, request, taken in self._takes:
+            remaining = self._ledger.prompt_tokens[request] - taken
+            self._ledger.prompt_tokens[request] = remaining if remaining > _ROUNDING else 0.0
+            if remaining <= _ROUNDING:
+                self._prefilled(rank, request, now_s, left)
+
+    def _prefilled(self, rank: Rank, request: int, now_s: float, left: list[tuple[int, int]]) -> None:
+        ledger = self._ledger
+        rank.active.remove(request)
+        again = ledger.prefilled_s[request] == ledger.prefilled_s[request]
+        if not again:
+            ledger.prefilled_s[request] = now_s
+        if self._schedule.gives_away or ledger.steps[request] == 0:
+            self._release(rank, request)
+            left.append((self._index(rank), request))
+        else:
+            self._join(rank, request, now_s, ledger.joined_s[request] if again else now_s)
+
+    def _index(self, rank: Rank) -> int:
+        return 0 if len(self.ranks) == 1 else next(i for i, other in enumerate(self.ranks) if other is rank)
+
+    # ----------------------------------------------------------------------------------------------- decode stretches
+
+    def _begin_stretch(self, now_s: float) -> None:
+        steps: float = inf
+        worst_s, rise_s = -1.0, 0.0
+        for rank in self.ranks:
+            batch = len(rank.residents)
+            if batch:
+                finish = rank.finish
+                while rank.residents.get(finish[0][1]) != finish[0][0]:
+                    heappop(finish)
+                steps = min(steps, finish[0][0] - self._steps)
+                if rank.growth:
+                    steps = min(steps, (self._schedule.kv_bytes - rank.kv) // rank.growth)
+                time, rise, room = self._law.decode_line(batch, rank.context / batch)
+                steps = min(steps, room + 1.0)
+            else:
+                time, rise = self._law.decode_line(0, 0.0)[0], 0.0
+            if time > worst_s:
+                worst_s, rise_s = time, rise
+        self._stretch = max(int(steps), 1)
+        self._step_s, self._rise_s = worst_s + self._law.shared_s(self._batch), rise_s
+        self._set_boundary(now_s + self._elapsed_s(self._stretch))
+
+    def _end_stretch(self, now_s: float) -> None:
+        steps = self._stretch
+        held = sum(rank.context for rank in self.ranks) + self._batch * (steps - 1) / 2.0
+        self._log.states.extend((self._start_s, now_s - self._start_s, self._batch, held))
+        self._record(steps, self._step_s, self._rise_s)
+        self._grow(steps)
+        self._token_s = now_s
+
+    def _grow(self, steps: int) -> None:
+        self._steps += steps
+        log = self._log
+        log.tokens += steps * self._batch
+        for rank in self.ranks:
+            rank.context += steps * len(rank.residents)
+            rank.kv += steps * rank.growth
+            log.most_kv_bytes = max(log.most_kv_bytes, rank.kv)
+
+    def _record(self, steps: int, step_s: float, rise_s: float) -> None:
+        """Gaps of a stretch: the first also holds what residents stood still for, or waited since their last token."""
+        log, ledger, start_s = self._log, self._ledger, self._start_s
+        old, late = self._batch - len(self._fresh), 0
+        paused = start_s - self._token_s > _ROUNDING and old > 0
+        for request, token_s in self._fresh.items():
+            gap = step_s + start_s - token_s
+            if ledger.first_gap_s[request] != ledger.first_gap_s[request]:
+                ledger.first_gap_s[request] = gap
+                ledger.batch[request] = self._batch
+            if start_s - token_s > _ROUNDING:
+                log.gaps.extend((start_s, gap, 1))
+                late += 1
+        self._fresh.clear()
+        if not (paused or late):
+            log.gaps.extend((start_s, step_s + rise_s * (steps - 1) / 2.0, steps * self._batch))
+            return
+        if old:
+            log.gaps.extend((start_s, step_s + (start_s - self._token_s if paused else 0.0), old))
+        together = self._batch - old - late
+        if together:
+            log.gaps.extend((start_s, step_s, together))
+        if steps > 1:
+            log.gaps.extend((start_s, step_s + rise_s * steps / 2.0, (steps - 1) * self._batch))
+
+    def _collect(self, now_s: float, left: list[tuple[int, int]]) -> None:
+        """Residents whose last step has ended."""
+        for index, rank in enumerate(self.ranks):
+            finish = rank.finish
+            while finish and finish[0][0] <= self._steps:
+                step, request = heappop(finish)
+                if rank.residents.get(request) == step:
+                    self._leave(rank, request, 0)
+                    self._ledger.finished_s[request] = now_s
+                    left.append((index, request))
+
+    def outstanding(self) -> Iterable[int]:
+        """Requests it holds, for checks."""
+        for rank in self.ranks:
+            yield from (*rank.waiting, *rank.active, *rank.residents)

@@ -146,7 +146,7 @@ class _ChunkedEngine:
 
     def residual_s(self, point: _ChunkedPoint) -> Floats:
         """R, mean time until the step in progress ends."""
-        chunk = self.rate * self.lengths.mean_s / np.maximum(point.mixed_per_s, 1e-300)
+        chunk = self.rate * self.lengths.mean_s / np.maximum(point.mixed_per_s, 1e-30)
         mixed_step = point.decode_step_s + self.token_s * chunk
         return (point.decode_per_s * point.decode_step_s**2 + point.mixed_per_s * mixed_step**2) / 2.0
 

@@ -19,6 +19,7 @@ _LOADS = np.append(_STATIONARY_LOADS, 1.0)  # at 1 no server ever rests: the bac
 _SAMPLES = 40_000  # at most so many arrivals are asked for their wait; the backlog counts all
 _CELLS = 800  # of the tabulated law, spread evenly over the log of the wait
 _DECADES = 5.0
+_NEVER = 1e-250
 _RESIDUAL_ATOMS = 8
 
 WaitAt = Callable[[Floats, Floats, ServiceLaw], Wait]
@@ -199,8 +200,9 @@ def _corrections(servers: Floats, law: ServiceLaw, wait_at: WaitAt) -> tuple[Flo
     quantiles = (np.arange(_RESIDUAL_ATOMS) + 0.5) / _RESIDUAL_ATOMS
     residuals = np.where(joins[:, None], _residual_quantiles(law, quantiles), 0.0)
     extra = np.where(joins, law.residual_moment(1) / 3.0, 0.0)[:, None]
-    conditional = stationary.mean_s / stationary.probability - extra
     fast = law.residual_moment(1) / (counts * (1.0 - loads))
+    busy = np.maximum(stationary.probability, _NEVER)  # of thousands of servers all are busy next to never
+    conditional = np.where(stationary.probability > _NEVER, stationary.mean_s / busy - extra, fast)
     full = np.ones(counts.shape)
     share = np.concatenate([stationary.probability / loads, full], axis=1)
     return share, np.concatenate([conditional / fast, full], axis=1), residuals

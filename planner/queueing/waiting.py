@@ -111,7 +111,7 @@ class Wait:
         """The smallest t with P(W <= t) >= q; shapes as in `survival`. Raises ValueError for q outside (0, 1)."""
         level = checked_level(q)
         probability = _trailing(self.probability, level)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             tail = np.clip(_against(self.probability, 1.0 - level) / probability, 1e-300, 1.0)
         waits = self.delay.quantile_s(tail)
         waits = np.where(probability <= 1.0 - level, 0.0, waits)

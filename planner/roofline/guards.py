@@ -9,7 +9,7 @@ from planner.records import Floats
 from planner.roofline.kinds import Gemms
 from planner.roofline.operators import distinct_experts
 from planner.roofline.worker import Worker
-from planner.shapes.counts import attended_pairs
+from planner.shapes.counts import attended_pairs, latent_entries, latent_pairs
 
 Numbers = float | Floats
 _ROUNDING = 1e-9
@@ -43,7 +43,7 @@ def _weight_bytes(worker: Worker, routed: Floats) -> Floats:
     total = np.asarray(_gemm_bytes(worker.gemms) + _gemm_bytes(worker.head))
     for kind in worker.experts:
         touched = distinct_experts(kind.experts, kind.top_k, routed) / worker.ep
-        one = kind.matrices * worker.shape.hidden * kind.intermediate * kind.weight_bytes
+        one = kind.matrices * kind.hidden * kind.intermediate * kind.weight_bytes
         total = total + kind.count * one * touched
     return total
 
@@ -58,7 +58,7 @@ def _cache_bytes(worker: Worker, batch: Floats, context: Floats) -> Floats:
         seen = np.minimum(context, softmax.window_tokens) if softmax.window_tokens else context
         per_sequence = per_sequence + softmax.count * softmax.kv_bytes_per_token * seen
     for latent in worker.latent:
-        seen = np.minimum(context, latent.top_k) if latent.top_k else context
+        seen = latent_entries(latent.mixer, context)
         per_sequence = per_sequence + latent.count * latent.kv_bytes_per_token * seen
     for recurrent in worker.recurrent:
         per_sequence = per_sequence + recurrent.count * 4.0 * recurrent.state_elements
@@ -68,7 +68,7 @@ def _cache_bytes(worker: Worker, batch: Floats, context: Floats) -> Floats:
 def _matrix_s(worker: Worker, tokens: Floats, sampled: Floats, routed: Floats) -> Floats:
     total = tokens * _gemm_s_per_token(worker.gemms) + sampled * _gemm_s_per_token(worker.head)
     for kind in worker.experts:
-        per_pair = 2.0 * kind.matrices * worker.shape.hidden * kind.intermediate / kind.peak_flops_per_s
+        per_pair = 2.0 * kind.matrices * kind.hidden * kind.intermediate / kind.peak_flops_per_s
         total = total + kind.count * per_pair * routed * kind.top_k / worker.ep
     return total
 
@@ -84,7 +84,7 @@ def _attention_s(worker: Worker, prompt: Floats) -> Floats:
         pairs = attended_pairs(prompt, 0, softmax.window_tokens)
         work = work + softmax.count * 4.0 * softmax.heads * softmax.head_dim * pairs
     for latent in worker.latent:
-        pairs = attended_pairs(prompt, 0, latent.top_k)
+        pairs = latent_pairs(latent.mixer, prompt, 0)
         work = work + latent.count * 2.0 * latent.heads * latent.expanded_width * pairs
     return work / worker.accelerator.bf16_dense_flops_per_s
 

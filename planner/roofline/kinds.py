@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.records import Floats
+from planner.records import Floats, LatentAttention
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +59,7 @@ class LatentKind:
     prefill_flops_per_s: float
     softmax_tokens: float
     prefill_start_up_s: float
+    mixer: LatentAttention
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class ExpertsKind:
     exponent: float
     gather_factor: float
     start_up_s: float
+    hidden: int  # width that the routed experts work in
 
 
 @dataclass(frozen=True, slots=True)

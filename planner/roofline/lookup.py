@@ -30,6 +30,7 @@ from planner.roofline.efficiency import (
 )
 from planner.roofline.kinds import ExpertsKind, Gemms, LatentKind, Link, RecurrentKind, SoftmaxKind
 from planner.roofline.matrices import Matrix, merged, rank_heads
+from planner.shapes.counts import absorbed_width, latent_elements
 from planner.shapes.formats import BYTES_PER_WEIGHT, kv_bytes_per_element
 
 # Scans and state updates of recurrent mixers where nothing was measured (middle of the measured accelerators).
@@ -122,8 +123,8 @@ class Lookup:
             count=count,
             heads=rank_heads(mixer.query_heads, tp),
             expanded_width=mixer.nope_dim + mixer.rope_dim + mixer.value_dim,
-            absorbed_width=2 * mixer.kv_rank + mixer.rope_dim,
-            kv_bytes_per_token=(mixer.kv_rank + mixer.rope_dim) * kv_bytes_per_element(self.kv_dtype),
+            absorbed_width=absorbed_width(mixer),
+            kv_bytes_per_token=float(latent_elements(mixer, tp)) * kv_bytes_per_element(self.kv_dtype),
             top_k=mixer.index_top_k,
             index_dim=mixer.index_dim,
             sequence_s=decode.sequence_s * factor,
@@ -133,13 +134,15 @@ class Lookup:
             prefill_flops_per_s=self._compute(prefill, "bf16", self.constants.compute_factor),
             softmax_tokens=prefill.softmax_tokens,
             prefill_start_up_s=prefill.start_up_s,
+            mixer=mixer,
         )
 
     def recurrent(self, count: int, mixer: RecurrentMixer, tp: int) -> RecurrentKind:
+        elements = rank_heads(mixer.value_heads, tp) * mixer.key_dim * mixer.value_dim
         decode, prefill = self._recurrent_fit("recurrent_decode"), self._recurrent_fit("recurrent_prefill")
         return RecurrentKind(
             count=count,
-            state_elements=rank_heads(mixer.value_heads, tp) * mixer.key_dim * mixer.value_dim,
+            state_elements=0 if mixer.kind == "short-conv" else elements,
             decode_bytes_per_s=self._bandwidth(decode, 1.0 / self.constants.decode_attention_factor),
             decode_start_up_s=decode.start_up_s,
             prefill_flops_per_s=self._compute(prefill, "bf16", self.constants.compute_factor),
@@ -152,7 +155,7 @@ class Lookup:
         self.used.append(_RECURRENT_GUESS)
         return _RECURRENT_GUESS
 
-    def experts(self, count: int, block: Experts, dtype: str, moe_tp: float) -> ExpertsKind:
+    def experts(self, count: int, block: Experts, dtype: str, moe_tp: float, hidden: int) -> ExpertsKind:
         kernel = compute_dtype(self.accelerator, dtype)
         fit = clip_experts(self.fit("experts", kernel))
         factor = self.constants.experts_factor
@@ -169,6 +172,7 @@ class Lookup:
             exponent=fit.exponent,
             gather_factor=fit.gather_factor,
             start_up_s=fit.start_up_s,
+            hidden=block.hidden or hidden,
         )
 
     def link(self, operator: str, ranks: int) -> Link:

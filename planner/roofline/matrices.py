@@ -15,7 +15,9 @@ from planner.records import (
     RecurrentMixer,
     SoftmaxAttention,
 )
+from planner.shapes.counts import borrowing, latent_elements
 from planner.shapes.formats import ComponentDtypes
+from planner.shapes.weights import compressor_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class Matrix:
 def rank_matrices(shape: ModelShape, dtypes: ComponentDtypes, tp: int) -> list[Matrix]:
     """Every matrix one of `tp` ranks multiplies all its tokens with; neither the head nor routed experts."""
     matrices: list[Matrix] = []
-    for kind in shape.layers:
-        matrices += _mixer(kind.mixer, kind.count, shape.hidden, dtypes.attention, tp)
+    for kind, borrows in borrowing(shape):
+        matrices += _mixer(kind.mixer, borrows, kind.count, shape.hidden, dtypes.attention, tp)
         matrices += _feed_forward(kind.feed_forward, kind.count, shape.hidden, dtypes, tp)
     return matrices
 
@@ -51,9 +53,9 @@ def rank_heads(heads: int, tp: int) -> int:
     return -(-heads // tp)
 
 
-def _mixer(mixer: Mixer | None, count: int, hidden: int, dtype: str, tp: int) -> Iterator[Matrix]:
+def _mixer(mixer: Mixer | None, borrows: bool, count: int, hidden: int, dtype: str, tp: int) -> Iterator[Matrix]:
     if isinstance(mixer, SoftmaxAttention):
-        heads, kv_heads = rank_heads(mixer.query_heads, tp), rank_heads(mixer.kv_heads, tp)
+        heads, kv_heads = rank_heads(mixer.query_heads, tp), 0 if borrows else rank_heads(mixer.kv_heads, tp)
         gate = mixer.value_dim if mixer.output_gate else 0
         inputs = heads * (mixer.key_dim + gate) + kv_heads * (mixer.key_dim + mixer.value_dim)
         yield Matrix(inputs, hidden, count, dtype)
@@ -63,18 +65,29 @@ def _mixer(mixer: Mixer | None, count: int, hidden: int, dtype: str, tp: int) ->
     elif isinstance(mixer, RecurrentMixer):
         values = rank_heads(mixer.value_heads, tp) * mixer.value_dim
         keys = rank_heads(mixer.key_heads, tp) * mixer.key_dim
-        yield Matrix(2 * keys + 2 * values, hidden, count, dtype)
+        inputs = 3 * values if mixer.kind == "short-conv" else 2 * keys + 2 * values
+        yield Matrix(inputs, hidden, count, dtype)
         yield Matrix(hidden, values, count, dtype)
 
 
 def _latent(mixer: LatentAttention, count: int, hidden: int, dtype: str, tp: int) -> Iterator[Matrix]:
     heads = rank_heads(mixer.query_heads, tp)
     query_input = mixer.query_rank or hidden
-    yield Matrix(mixer.query_rank + mixer.kv_rank + mixer.rope_dim, hidden, count, dtype)
+    yield Matrix(mixer.query_rank + float(latent_elements(mixer, tp)), hidden, count, dtype)
     yield Matrix(heads * (mixer.nope_dim + mixer.rope_dim), query_input, count, dtype)
-    yield Matrix(heads * (mixer.nope_dim + mixer.value_dim), mixer.kv_rank, count, "bf16")
-    yield Matrix(hidden, heads * mixer.value_dim, count, dtype)
-    if mixer.index_heads:  # whole on every rank
+    if not mixer.direct:
+        yield Matrix(heads * (mixer.nope_dim + mixer.value_dim), mixer.kv_rank, count, "bf16")
+    if mixer.output_gate:
+        yield Matrix(heads * mixer.value_dim, hidden, count, dtype)
+    if mixer.output_groups:
+        groups = rank_heads(mixer.output_groups, tp)
+        yield Matrix(mixer.output_rank, heads * mixer.value_dim, count, dtype)
+        yield Matrix(hidden, groups * mixer.output_rank, count, dtype)
+    else:
+        yield Matrix(hidden, heads * mixer.value_dim, count, dtype)
+    if mixer.compression_tokens:  # whole on every rank
+        yield Matrix(compressor_columns(mixer), hidden, count, "bf16")
+    if mixer.index_heads:
         yield Matrix(mixer.index_heads * mixer.index_dim, query_input, count, dtype)
         yield Matrix(mixer.index_dim + mixer.index_heads, hidden, count, dtype)
 
@@ -82,9 +95,14 @@ def _latent(mixer: LatentAttention, count: int, hidden: int, dtype: str, tp: int
 def _feed_forward(block: FeedForward, count: int, hidden: int, dtypes: ComponentDtypes, tp: int) -> Iterator[Matrix]:
     if isinstance(block, DenseFeedForward):
         width, dtype = block.intermediate / tp, dtypes.dense_feed_forward
-    elif isinstance(block, Experts) and block.shared_intermediate:
+    elif isinstance(block, Experts):
+        if block.hidden:  # into the width of the experts and out again, whole on every rank
+            yield Matrix(block.hidden, hidden, count, "bf16")
+            yield Matrix(hidden, block.hidden, count, "bf16")
         width, dtype = block.shared_intermediate / tp, dtypes.shared_expert
     else:
+        return
+    if not width:
         return
     yield Matrix(width * (2 if block.gated else 1), hidden, count, dtype)
     yield Matrix(hidden, width, count, dtype)

@@ -90,7 +90,7 @@ def _routed_elements(worker: Worker, kind: LayerKind) -> float:
     matrices = 3 if block.gated else 2
     share = block.top_k / worker.ep * worker.dp  # a rank computes for the tokens of every attention rank
     moe_tp = worker.tp * worker.dp / worker.ep
-    return share * (2.0 * worker.shape.hidden + (matrices - 1) * block.intermediate / moe_tp)
+    return share * (2.0 * (block.hidden or worker.shape.hidden) + (matrices - 1) * block.intermediate / moe_tp)
 
 
 def kv_bytes_per_rank_for(worker: Worker, tokens: Floats | float) -> Floats:

@@ -17,6 +17,7 @@ from planner.roofline import collectives, operators
 from planner.roofline.guards import step_floor_s
 from planner.roofline.kinds import ExpertsKind, Gemms, LatentKind, Link, RecurrentKind, SoftmaxKind
 from planner.roofline.worker import Worker
+from planner.shapes.counts import latent_entries
 
 Numbers = float | Floats
 
@@ -142,10 +143,9 @@ def _decode_softmax_s(kind: SoftmaxKind, batch: Floats, context: Floats) -> Floa
 
 
 def _decode_latent_s(kind: LatentKind, batch: Floats, context: Floats, memory_bytes_per_s: float) -> Floats:
-    seen = np.minimum(context, kind.top_k) if kind.top_k else context
     time = operators.decode_mla_s(
         batch,
-        seen,
+        latent_entries(kind.mixer, context),
         kind.heads,
         kind.absorbed_width,
         kind.kv_bytes_per_token,
@@ -154,8 +154,9 @@ def _decode_latent_s(kind: LatentKind, batch: Floats, context: Floats, memory_by
         kind.decode_bytes_per_s,
         exponent=2.0,
     )
-    if kind.top_k:  # the indexer scans 8-bit keys and a scale of the whole context
-        time = time + batch * context * ((kind.index_dim + 4.0) / (0.6 * memory_bytes_per_s))
+    if kind.top_k:  # the indexer scans 8-bit keys and a scale of every cached vector
+        scanned = context / (kind.mixer.compression_tokens or 1)
+        time = time + batch * scanned * ((kind.index_dim + 4.0) / (0.6 * memory_bytes_per_s))
     return time
 
 
@@ -170,20 +171,31 @@ def _prefill_attention_s(worker: Worker, chunk: Floats, prompt: Floats, share: F
         )
         total = total + kind.count * share * whole
     for latent in worker.latent:
-        whole = operators.prefill_mla_s(
-            prompt,
-            latent.heads,
-            latent.expanded_width,
-            latent.softmax_tokens,
-            units,
-            latent.prefill_flops_per_s,
-            latent.top_k,
-        )
-        total = total + latent.count * share * whole
+        total = total + latent.count * share * _prefill_latent_s(latent, prompt, units)
     for recurrent in worker.recurrent:
         scan = operators.prefill_recurrent_s(chunk, recurrent.state_elements, recurrent.prefill_flops_per_s)
         total = total + recurrent.count * scan
     return total
+
+
+def _prefill_latent_s(kind: LatentKind, prompt: Floats, compute_units: int) -> Floats:
+    """Whole prompts of one layer: over what an indexer chose, over compressed vectors, and over the window beside."""
+
+    def over(window_tokens: int) -> Floats:
+        return operators.prefill_mla_s(
+            prompt,
+            kind.heads,
+            kind.expanded_width,
+            kind.softmax_tokens,
+            compute_units,
+            kind.prefill_flops_per_s,
+            window_tokens,
+        )
+
+    window, compression = kind.mixer.window_tokens, kind.mixer.compression_tokens
+    if not window:
+        return over(kind.top_k)
+    return over(window) + over(kind.top_k * compression) / compression if compression else over(window)
 
 
 def _experts_s(worker: Worker, routed: Floats) -> Floats:
@@ -197,7 +209,7 @@ def _expert_gemms_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats
     return operators.experts_s(
         routed * kind.top_k / worker.ep,
         operators.distinct_experts(kind.experts, kind.top_k, routed) / worker.ep,
-        worker.shape.hidden,
+        kind.hidden,
         kind.intermediate,
         kind.matrices,
         kind.weight_bytes,
@@ -210,7 +222,7 @@ def _expert_gemms_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats
 def _routing_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:
     gathered = routed if worker.dp == 1 else routed / min(worker.ep, worker.dp)
     bandwidth = worker.accelerator.memory_bytes_per_s
-    return operators.routing_s(gathered, kind.top_k, worker.shape.hidden, kind.gather_factor, bandwidth)
+    return operators.routing_s(gathered, kind.top_k, kind.hidden, kind.gather_factor, bandwidth)
 
 
 def _collectives_s(worker: Worker, tokens: Floats, routed: Floats) -> Floats:
@@ -223,15 +235,15 @@ def _collectives_s(worker: Worker, tokens: Floats, routed: Floats) -> Floats:
         total = total + worker.all_reduces * one
     if worker.dp > 1:
         for kind in worker.experts:
-            total = total + kind.count * _exchange_s(worker, kind.top_k, tokens, routed)
+            total = total + kind.count * _exchange_s(worker, kind, tokens, routed)
     return worker.constants.collective_factor * total
 
 
-def _exchange_s(worker: Worker, top_k: int, tokens: Floats, routed: Floats) -> Floats:
+def _exchange_s(worker: Worker, kind: ExpertsKind, tokens: Floats, routed: Floats) -> Floats:
     """Experts' activations between attention ranks: the cheaper of all-to-all and gathering every token."""
-    count, hidden = worker.tp * worker.dp, worker.shape.hidden
+    count, hidden = worker.tp * worker.dp, kind.hidden
     rank_tokens = np.maximum(tokens, routed / worker.dp)
-    direct = collectives.all_to_all_s(rank_tokens, top_k, hidden, count, worker.all_to_all_bytes_per_s)
+    direct = collectives.all_to_all_s(rank_tokens, kind.top_k, hidden, count, worker.all_to_all_bytes_per_s)
     if worker.all_gather is None or worker.reduce_scatter is None:
         return direct
     size = 2.0 * hidden * routed

@@ -87,7 +87,9 @@ def build_worker(
     mixers = [(kind.count, kind.mixer) for kind in shape.layers]
     blocks = [(kind.count, kind.feed_forward) for kind in shape.layers]
     experts = tuple(
-        lookup.experts(n, block, dtypes.experts, moe_tp) for n, block in blocks if isinstance(block, Experts)
+        lookup.experts(n, block, dtypes.experts, moe_tp, shape.hidden)
+        for n, block in blocks
+        if isinstance(block, Experts)
     )
     spread = dp > 1 and bool(experts)
     gathers = spread and tp * dp <= accelerator.scaleup_domain

@@ -87,7 +87,7 @@ class DecodeLaw:
 
     def itl_quantile_s(self, q: float) -> Floats:
         """Quantile over tokens [s]; where a window never settles its batches are full, and t(B) is the longest step."""
-        gaps = np.asarray(self.batch.itl_quantile_s(q, self.role.traffic.window_weights))
+        gaps = np.asarray(self.batch.itl_quantile_s(q, self.token_weights))
         return np.where(np.isfinite(gaps), gaps, self.batch.step_s[-1])
 
     def tpot_quantile_s(self, q: float) -> Floats:

@@ -5,64 +5,21 @@ Norms, positions and multi-token-prediction layers are not counted; together the
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.records import (
-    DenseFeedForward,
-    FeedForward,
-    Floats,
-    LatentAttention,
-    LayerKind,
-    Mixer,
-    ModelShape,
-    RecurrentMixer,
-    SoftmaxAttention,
-)
+from planner.records import Floats, LatentAttention, LayerKind, ModelShape, RecurrentMixer, SoftmaxAttention
 from planner.shapes.formats import STATE_BYTES_PER_ELEMENT, kv_bytes_per_element
+from planner.shapes.weights import feed_forward_parameters, mixer_parameters
 
 CONVOLUTION_BYTES_PER_ELEMENT = 2.0
 # Multiply-adds of one token per state element: the chunked prefill updates and reads (2 + 2 FLOPs); the decode
 # recurrence also decays, and the delta rule looks up what the key holds first (MODELLING §1.2).
 STATE_PREFILL_FLOPS = 4.0
-STATE_DECODE_FLOPS = {"gated-delta": 7.0, "kda": 7.0, "mamba1": 5.0, "mamba2": 5.0}
-
-
-@dataclass(frozen=True, slots=True)
-class MixerParameters:
-    """Parameters of one mixer, by how tensor parallelism treats them."""
-
-    by_query_head: int  # split over query (or value) heads
-    by_kv_head: int  # split over key-value (or key) heads, a head is never cut
-    replicated: int  # latent down-projections, indexer: whole on every rank
-    latent_up: int = 0  # keys and values out of the latent: split over query heads, kept in bf16
-
-    @property
-    def total(self) -> int:
-        return self.by_query_head + self.by_kv_head + self.replicated + self.latent_up
-
-
-@dataclass(frozen=True, slots=True)
-class FeedForwardParameters:
-    """Parameters of one feed-forward block."""
-
-    dense: int = 0
-    shared_expert: int = 0
-    router: int = 0
-    expert: int = 0  # one expert
-    experts: int = 0  # how many
-    top_k: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.dense + self.shared_expert + self.router + self.experts * self.expert
-
-    @property
-    def active(self) -> int:
-        return self.dense + self.shared_expert + self.router + self.top_k * self.expert
+STATE_DECODE_FLOPS = {"gated-delta": 7.0, "kda": 7.0, "mamba1": 5.0, "mamba2": 5.0, "lightning": 5.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,88 +48,28 @@ class KvTerm:
 # -------------------------------------------------------------------------------------------------------- parameters
 
 
-def mixer_parameters(mixer: Mixer | None, hidden: int) -> MixerParameters:
-    """Parameters of one mixer (MODELLING §1.1)."""
-    if isinstance(mixer, SoftmaxAttention):
-        return _softmax_parameters(mixer, hidden)
-    if isinstance(mixer, LatentAttention):
-        return _latent_parameters(mixer, hidden)
-    if isinstance(mixer, RecurrentMixer):
-        return _recurrent_parameters(mixer, hidden)
-    return MixerParameters(0, 0, 0)
-
-
-def _softmax_parameters(mixer: SoftmaxAttention, hidden: int) -> MixerParameters:
-    query_rows = mixer.query_heads * mixer.key_dim
-    kv_rows = mixer.kv_heads * (mixer.key_dim + mixer.value_dim)
-    output = mixer.query_heads * mixer.value_dim * hidden * (2 if mixer.output_gate else 1)
-    bias = 1 if mixer.bias else 0
-    return MixerParameters(query_rows * (hidden + bias) + output, kv_rows * (hidden + bias), 0)
-
-
-def _latent_parameters(mixer: LatentAttention, hidden: int) -> MixerParameters:
-    heads = mixer.query_heads
-    query_input = mixer.query_rank or hidden
-    query = query_input * heads * (mixer.nope_dim + mixer.rope_dim)
-    output = heads * mixer.value_dim * hidden
-    down = hidden * (mixer.query_rank + mixer.kv_rank + mixer.rope_dim)
-    index = mixer.index_heads * mixer.index_dim * query_input + hidden * (mixer.index_dim + mixer.index_heads)
-    up = mixer.kv_rank * heads * (mixer.nope_dim + mixer.value_dim)
-    return MixerParameters(query + output, 0, down + (index if mixer.index_heads else 0), up)
-
-
-def _recurrent_parameters(mixer: RecurrentMixer, hidden: int) -> MixerParameters:
-    keys = 2 * mixer.key_heads * mixer.key_dim
-    values = mixer.value_heads * mixer.value_dim
-    in_value_and_out = 2 * hidden * values
-    by_key = keys * (hidden + mixer.conv_tokens)
-    convolution = values * mixer.conv_tokens
-    if mixer.kind == "mamba1":
-        # No heads: every channel has its own state, and key and step size are projected from the channels.
-        step_rank = math.ceil(hidden / 16)
-        selection = values * (step_rank + 2 * mixer.key_dim) + step_rank * values + values * mixer.key_dim
-        return MixerParameters(in_value_and_out + hidden * values + convolution + selection, 0, 0)
-    if mixer.kind == "mamba2":
-        step = hidden * mixer.value_heads
-        return MixerParameters(in_value_and_out + hidden * values + convolution + step, by_key, 0)
-    if mixer.kind == "kda":
-        # Decay and output gate are low-rank: down to one head's width, whole on every rank, and up again.
-        decay_up = mixer.key_dim * mixer.key_heads * mixer.key_dim
-        gate_up = mixer.value_dim * values
-        down = hidden * (mixer.key_dim + mixer.value_dim)
-        beta = hidden * mixer.value_heads
-        return MixerParameters(in_value_and_out + convolution + gate_up + beta, by_key + decay_up, down)
-    if mixer.kind == "gated-delta":
-        gates = hidden * (values + 2 * mixer.value_heads)
-        return MixerParameters(in_value_and_out + convolution + gates, by_key, 0)
-    raise ValueError(f"kind {mixer.kind!r} is not one of gated-delta, kda, mamba1, mamba2")
-
-
-def feed_forward_parameters(feed_forward: FeedForward, hidden: int) -> FeedForwardParameters:
-    """Parameters of one feed-forward block: three matrices when gated, two when plain."""
-    if feed_forward is None:
-        return FeedForwardParameters()
-    per_width = hidden * (3 if feed_forward.gated else 2)
-    if isinstance(feed_forward, DenseFeedForward):
-        return FeedForwardParameters(dense=per_width * feed_forward.intermediate)
-    return FeedForwardParameters(
-        shared_expert=per_width * feed_forward.shared_intermediate,
-        router=hidden * feed_forward.experts,
-        expert=per_width * feed_forward.intermediate,
-        experts=feed_forward.experts,
-        top_k=feed_forward.top_k,
-    )
+def borrowing(shape: ModelShape) -> Iterator[tuple[LayerKind, bool]]:
+    """Every layer kind, and whether its attention reads the keys and values of other layers instead of its own."""
+    borrowed = shape.borrowed_kv or (False,) * len(shape.layers)
+    return zip(shape.layers, borrowed, strict=True)
 
 
 def parameters(shape: ModelShape) -> ParameterCount:
-    """Parameters of the whole model (MODELLING §1.1): Llama-3.1-70B 70.55 B, DeepSeek-V3 671.0 B / 37.55 B active."""
+    """Parameters of the whole model (MODELLING §1.1): Llama-3.1-70B 70.55 B, DeepSeek-V3 671.0 B / 37.55 B active.
+
+    Image and sound encoders are counted apart (`ModelShape.encoder_parameters`). Per-layer embedding tables count as
+    held, not as passed; weights that layers share count once as held and at each pass as active.
+    """
     embedding = shape.vocabulary * shape.hidden
     head = 0 if shape.tied_embeddings else embedding
-    attention = sum(kind.count * mixer_parameters(kind.mixer, shape.hidden).total for kind in shape.layers)
+    attention = sum(
+        kind.count * mixer_parameters(kind.mixer, shape.hidden, borrows).total for kind, borrows in borrowing(shape)
+    )
     blocks = [(kind.count, feed_forward_parameters(kind.feed_forward, shape.hidden)) for kind in shape.layers]
     outside = embedding + head + attention
+    layers = outside + sum(count * block.total for count, block in blocks)
     return ParameterCount(
-        total=outside + sum(count * block.total for count, block in blocks),
+        total=layers + shape.side_parameters - shape.reused_parameters,
         active=outside + sum(count * block.active for count, block in blocks),
         embedding=embedding,
         head=head,
@@ -196,15 +93,21 @@ def kv_terms(shape: ModelShape, kv_dtype: str, tp: ArrayLike = 1) -> list[KvTerm
     """The addends of one sequence's KV bytes on one of `tp` ranks (MODELLING §1.4); latents are copied, not split."""
     element = kv_bytes_per_element(kv_dtype)
     terms = []
-    for kind in shape.layers:
+    for kind, borrows in borrowing(shape):
         mixer = kind.mixer
-        if isinstance(mixer, SoftmaxAttention):
+        if isinstance(mixer, SoftmaxAttention) and not borrows:
             elements = heads_per_rank(mixer.kv_heads, tp) * (mixer.key_dim + mixer.value_dim)
             terms.append(KvTerm(kind.count * elements * element, mixer.window_tokens))
-        elif isinstance(mixer, LatentAttention):
-            elements = np.asarray(mixer.kv_rank + mixer.rope_dim + (mixer.index_dim if mixer.index_heads else 0), float)
+        elif isinstance(mixer, LatentAttention) and (mixer.compression_tokens or not mixer.window_tokens):
+            index = mixer.index_dim if mixer.index_heads else 0
+            elements = (latent_elements(mixer, tp) + index) / (mixer.compression_tokens or 1)
             terms.append(KvTerm(kind.count * elements * element, 0))
     return terms
+
+
+def latent_elements(mixer: LatentAttention, tp: ArrayLike = 1) -> Floats:
+    """Elements of one cached vector on one of `tp` ranks: whole, or the heads of it that the rank holds."""
+    return heads_per_rank(mixer.kv_heads, tp) * ((mixer.kv_rank + mixer.rope_dim) / mixer.kv_heads)
 
 
 def kv_bytes_per_token(shape: ModelShape, kv_dtype: str, beyond_window: bool = False) -> float:
@@ -216,9 +119,12 @@ def kv_bytes_per_token(shape: ModelShape, kv_dtype: str, beyond_window: bool = F
     return float(sum(term.bytes_per_token for term in terms if not (beyond_window and term.window_tokens)))
 
 
-def state_bytes_per_sequence(shape: ModelShape) -> float:
-    """Bytes of the recurrent state of one sequence, in fp32, without convolution inputs (MODELLING §1.4)."""
-    return float(_state_bytes(shape, 1))
+def state_bytes_per_sequence(shape: ModelShape, kv_dtype: str = "bf16") -> float:
+    """Bytes a sequence holds at any length, without convolution inputs (MODELLING §1.4).
+
+    Recurrent states in fp32, and the window buffers that attention over compressed tokens keeps beside in `kv_dtype`.
+    """
+    return float(_state_bytes(shape, 1) + _window_buffer_bytes(shape, kv_dtype, 1))
 
 
 def convolution_bytes_per_sequence(shape: ModelShape) -> float:
@@ -229,7 +135,7 @@ def convolution_bytes_per_sequence(shape: ModelShape) -> float:
 def _state_bytes(shape: ModelShape, tp: ArrayLike) -> Floats:
     total = np.zeros(np.shape(tp))
     for kind in shape.layers:
-        if isinstance(kind.mixer, RecurrentMixer):
+        if isinstance(kind.mixer, RecurrentMixer) and kind.mixer.kind != "short-conv":
             elements = heads_per_rank(kind.mixer.value_heads, tp) * kind.mixer.key_dim * kind.mixer.value_dim
             total = total + kind.count * elements * STATE_BYTES_PER_ELEMENT
     return total
@@ -241,15 +147,24 @@ def _convolution_bytes(shape: ModelShape, tp: ArrayLike) -> Floats:
         mixer = kind.mixer
         if isinstance(mixer, RecurrentMixer) and mixer.conv_tokens:
             channels = heads_per_rank(mixer.value_heads, tp) * mixer.value_dim
-            if mixer.kind != "mamba1":  # whose keys are computed after the convolution
+            if mixer.kind not in ("mamba1", "short-conv"):  # which have no keys, or compute them after the convolution
                 channels = channels + 2 * heads_per_rank(mixer.key_heads, tp) * mixer.key_dim
             total = total + kind.count * channels * (mixer.conv_tokens - 1) * CONVOLUTION_BYTES_PER_ELEMENT
     return total
 
 
-def fixed_bytes_per_sequence(shape: ModelShape, tp: ArrayLike = 1) -> Floats:
-    """Bytes a sequence holds on one of `tp` ranks whatever its length: recurrent state and convolution inputs."""
-    return _state_bytes(shape, tp) + _convolution_bytes(shape, tp)
+def _window_buffer_bytes(shape: ModelShape, kv_dtype: str, tp: ArrayLike) -> Floats:
+    total = np.zeros(np.shape(tp))
+    for kind in shape.layers:
+        if isinstance(kind.mixer, LatentAttention) and kind.mixer.window_tokens:
+            elements = latent_elements(kind.mixer, tp) * kind.mixer.window_tokens
+            total = total + kind.count * elements * kv_bytes_per_element(kv_dtype)
+    return total
+
+
+def fixed_bytes_per_sequence(shape: ModelShape, kv_dtype: str = "bf16", tp: ArrayLike = 1) -> Floats:
+    """Bytes a sequence holds on one of `tp` ranks at any length: states, window buffers and convolution inputs."""
+    return _state_bytes(shape, tp) + _window_buffer_bytes(shape, kv_dtype, tp) + _convolution_bytes(shape, tp)
 
 
 def kv_bytes(shape: ModelShape, kv_dtype: str, tokens: ArrayLike) -> Floats:
@@ -260,7 +175,7 @@ def kv_bytes(shape: ModelShape, kv_dtype: str, tokens: ArrayLike) -> Floats:
 def sequence_bytes(shape: ModelShape, kv_dtype: str, tokens: ArrayLike, tp: ArrayLike) -> Floats:
     """Bytes of one sequence on one of `tp` ranks; `tokens` and `tp` broadcast."""
     length = np.asarray(tokens, dtype=float)
-    total = fixed_bytes_per_sequence(shape, tp) + 0.0 * length
+    total = fixed_bytes_per_sequence(shape, kv_dtype, tp) + 0.0 * length
     for term in kv_terms(shape, kv_dtype, tp):
         total = total + term.bytes_per_token * in_window(length, term.window_tokens)
     return total
@@ -304,15 +219,41 @@ def attended_pairs(new_tokens: ArrayLike, cached_tokens: ArrayLike, window_token
     return pairs
 
 
+def latent_pairs(mixer: LatentAttention, new_tokens: ArrayLike, cached_tokens: ArrayLike) -> Floats:
+    """Pairs of a query and a cached vector in a causal pass: in the window, and of compressed vectors those chosen."""
+    share = mixer.compression_tokens or 1
+    far = attended_pairs(new_tokens, cached_tokens, mixer.index_top_k * share) / share
+    if not mixer.window_tokens:
+        return far
+    near = attended_pairs(new_tokens, cached_tokens, mixer.window_tokens)
+    return near + far if mixer.compression_tokens else near
+
+
+def latent_entries(mixer: LatentAttention, context_tokens: Floats) -> Floats:
+    """Cached vectors that one decoded token attends to."""
+    far = in_window(context_tokens / (mixer.compression_tokens or 1), mixer.index_top_k)
+    if not mixer.window_tokens:
+        return far
+    near = in_window(context_tokens, mixer.window_tokens)
+    return near + far if mixer.compression_tokens else near
+
+
+def absorbed_width(mixer: LatentAttention) -> int:
+    """Multiply-adds of one head with one cached vector at decode: what it is matched with, and what is read from it."""
+    if mixer.direct:
+        return mixer.nope_dim + mixer.rope_dim + mixer.value_dim
+    return 2 * mixer.kv_rank + mixer.rope_dim
+
+
 def _matrix_flops_per_token(shape: ModelShape) -> float:
     """FLOPs of one token in every weight matrix it passes, head and embedding aside (two per parameter)."""
     return 2.0 * sum(
         kind.count
         * (
-            mixer_parameters(kind.mixer, shape.hidden).total
+            mixer_parameters(kind.mixer, shape.hidden, borrows).total
             + feed_forward_parameters(kind.feed_forward, shape.hidden).active
         )
-        for kind in shape.layers
+        for kind, borrows in borrowing(shape)
     )
 
 
@@ -342,11 +283,12 @@ def _prefill_mixing_flops(kind: LayerKind, new: Floats, cached: Floats) -> Float
     if isinstance(mixer, LatentAttention):
         per_pair = 2.0 * mixer.query_heads * (mixer.nope_dim + mixer.rope_dim + mixer.value_dim)
         expanding = 2.0 * mixer.kv_rank * mixer.query_heads * (mixer.nope_dim + mixer.value_dim) * cached
-        if mixer.index_top_k:
+        if mixer.index_top_k or mixer.direct:
             expanding = 0.0 * cached
-        indexing = 2.0 * mixer.index_heads * mixer.index_dim * attended_pairs(new, cached)
-        return per_pair * attended_pairs(new, cached, mixer.index_top_k) + expanding + indexing
-    if isinstance(mixer, RecurrentMixer):
+        share = mixer.compression_tokens or 1
+        indexing = 2.0 * mixer.index_heads * mixer.index_dim * attended_pairs(new, cached) / share
+        return per_pair * latent_pairs(mixer, new, cached) + expanding + indexing
+    if isinstance(mixer, RecurrentMixer) and mixer.kind != "short-conv":
         return STATE_PREFILL_FLOPS * mixer.value_heads * mixer.key_dim * mixer.value_dim * new
     return 0.0 * new
 
@@ -369,10 +311,10 @@ def _decode_mixing_flops(kind: LayerKind, context: Floats) -> Floats:
         per_pair = 2.0 * mixer.query_heads * (mixer.key_dim + mixer.value_dim)
         return per_pair * in_window(context, mixer.window_tokens)
     if isinstance(mixer, LatentAttention):
-        per_pair = 2.0 * mixer.query_heads * (2 * mixer.kv_rank + mixer.rope_dim)
-        indexing = 2.0 * mixer.index_heads * mixer.index_dim * context
-        return per_pair * in_window(context, mixer.index_top_k) + indexing
-    if isinstance(mixer, RecurrentMixer):
+        per_entry = 2.0 * mixer.query_heads * absorbed_width(mixer)
+        indexing = 2.0 * mixer.index_heads * mixer.index_dim * context / (mixer.compression_tokens or 1)
+        return per_entry * latent_entries(mixer, context) + indexing
+    if isinstance(mixer, RecurrentMixer) and mixer.kind != "short-conv":
         state = mixer.value_heads * mixer.key_dim * mixer.value_dim
         return STATE_DECODE_FLOPS[mixer.kind] * state + 0.0 * context
     return 0.0 * context

@@ -45,8 +45,8 @@ def has_experts(shape: ModelShape) -> bool:
 
 
 def has_latent_attention(shape: ModelShape) -> bool:
-    """Whether any layer keeps a latent instead of keys and values (MLA)."""
-    return any(isinstance(kind.mixer, LatentAttention) for kind in shape.layers)
+    """Whether any layer keeps one latent of all heads instead of keys and values (MLA): ranks can only copy it."""
+    return any(isinstance(kind.mixer, LatentAttention) and kind.mixer.kv_heads == 1 for kind in shape.layers)
 
 
 def kv_bytes_per_element(kv_dtype: str) -> float:
@@ -62,7 +62,8 @@ def component_dtypes(shape: ModelShape, weights: str) -> ComponentDtypes:
     """Which part of the model is stored in which format when it is served as `weights` (FIDELITY §2).
 
     The head stays bf16. Published FP8 checkpoints of mixture-of-experts and recurrent models, and those stored so,
-    use 128 x 128 blocks. Four-bit formats of mixtures leave attention in bf16. FieldError ``weights`` for an unknown
+    use 128 x 128 blocks. Four-bit formats of mixtures leave attention in bf16, unless the checkpoint is in that format
+    and says what the rest is stored in. FieldError ``weights`` for an unknown
     format and for MXFP4 on a model without experts, which nothing publishes or runs.
     """
     if weights not in BYTES_PER_WEIGHT:
@@ -73,7 +74,9 @@ def component_dtypes(shape: ModelShape, weights: str) -> ComponentDtypes:
     if weights == "fp8" and _stored_in_blocks(shape):
         weights = "fp8_block"
     attention = dense = shared = weights
-    if experts and weights == "nvfp4":
+    if experts and shape.checkpoint_other_format and weights == shape.checkpoint_format:
+        attention = dense = shared = shape.checkpoint_other_format
+    elif experts and weights == "nvfp4":
         attention = "bf16"
     elif experts and weights in ("mxfp4", "int4"):
         attention = dense = shared = "bf16"

@@ -21,14 +21,7 @@ from planner.records import (
     RecurrentMixer,
     SoftmaxAttention,
 )
-from planner.shapes.counts import (
-    feed_forward_parameters,
-    heads_per_rank,
-    kv_bytes,
-    kv_terms,
-    mixer_parameters,
-    sequence_bytes,
-)
+from planner.shapes.counts import borrowing, heads_per_rank, kv_bytes, kv_terms, sequence_bytes
 from planner.shapes.formats import (
     BYTES_PER_WEIGHT,
     ComponentDtypes,
@@ -36,6 +29,7 @@ from planner.shapes.formats import (
     has_experts,
     has_latent_attention,
 )
+from planner.shapes.weights import feed_forward_parameters, mixer_parameters
 
 VOCABULARY_PADDING = 64  # engines round the vocabulary up to a multiple of this before splitting it
 BLOCK = 128  # rows and columns that share one scale in fp8_block
@@ -58,8 +52,10 @@ def weight_bytes_per_rank(
     ranks = np.broadcast_arrays(tp, dp, np.asarray(ep, dtype=float))[0] * dp
     dtypes = component_dtypes(shape, weights)
     layers = np.zeros(ranks.shape)
-    for kind in shape.layers:
-        layers = layers + kind.count * _layer_bytes(kind, shape.hidden, dtypes, tp, ranks)
+    for kind, borrows in borrowing(shape):
+        layers = layers + kind.count * _layer_bytes(kind, borrows, shape.hidden, dtypes, tp, ranks)
+    layers = layers - shape.reused_parameters / tp * BYTES_PER_WEIGHT[dtypes.attention]
+    layers = layers + shape.side_parameters / tp * BYTES_PER_WEIGHT["bf16"]
     table = padded_vocabulary(shape) / tp * shape.hidden
     embedding = table * BYTES_PER_WEIGHT["bf16"]
     head = 0.0 * table if shape.tied_embeddings else table * BYTES_PER_WEIGHT[dtypes.head]
@@ -67,10 +63,12 @@ def weight_bytes_per_rank(
     return layers * fullest_stage_fraction(shape, pp) + ends
 
 
-def _layer_bytes(kind: LayerKind, hidden: int, dtypes: ComponentDtypes, tp: Floats, ranks: Floats) -> Floats:
+def _layer_bytes(
+    kind: LayerKind, borrows: bool, hidden: int, dtypes: ComponentDtypes, tp: Floats, ranks: Floats
+) -> Floats:
     feed_forward = feed_forward_parameters(kind.feed_forward, hidden)
     return (
-        _mixer_bytes(kind, hidden, dtypes.attention, tp)
+        _mixer_bytes(kind, borrows, hidden, dtypes.attention, tp)
         + feed_forward.dense / tp * BYTES_PER_WEIGHT[dtypes.dense_feed_forward]
         + feed_forward.shared_expert / tp * BYTES_PER_WEIGHT[dtypes.shared_expert]
         + feed_forward.router * BYTES_PER_WEIGHT["bf16"]
@@ -78,8 +76,8 @@ def _layer_bytes(kind: LayerKind, hidden: int, dtypes: ComponentDtypes, tp: Floa
     )
 
 
-def _mixer_bytes(kind: LayerKind, hidden: int, dtype: str, tp: Floats) -> Floats:
-    parts = mixer_parameters(kind.mixer, hidden)
+def _mixer_bytes(kind: LayerKind, borrows: bool, hidden: int, dtype: str, tp: Floats) -> Floats:
+    parts = mixer_parameters(kind.mixer, hidden, borrows)
     kv_heads = _kv_heads(kind) or 1
     by_kv_head = parts.by_kv_head * heads_per_rank(kv_heads, tp) / kv_heads
     stored = parts.by_query_head / tp + by_kv_head + parts.replicated
@@ -87,7 +85,7 @@ def _mixer_bytes(kind: LayerKind, hidden: int, dtype: str, tp: Floats) -> Floats
 
 
 def _kv_heads(kind: LayerKind) -> int:
-    if isinstance(kind.mixer, SoftmaxAttention):
+    if isinstance(kind.mixer, SoftmaxAttention | LatentAttention):
         return kind.mixer.kv_heads
     if isinstance(kind.mixer, RecurrentMixer):
         return kind.mixer.key_heads
@@ -100,8 +98,8 @@ def padded_vocabulary(shape: ModelShape) -> int:
 
 
 def layer_count(shape: ModelShape) -> int:
-    """Layers of the model, all kinds together."""
-    return sum(kind.count for kind in shape.layers)
+    """Layers of the model, all kinds together, as its makers count them."""
+    return shape.declared_layers or sum(kind.count for kind in shape.layers)
 
 
 def fullest_stage_fraction(shape: ModelShape, pp: ArrayLike) -> Floats:
@@ -176,13 +174,15 @@ def _mixer_obstacle(kind: LayerKind, tp: int) -> str:
     mixer = kind.mixer
     if isinstance(mixer, SoftmaxAttention | LatentAttention) and mixer.query_heads % tp:
         return f"{mixer.query_heads} query heads"
-    if isinstance(mixer, SoftmaxAttention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
+    if isinstance(mixer, SoftmaxAttention | LatentAttention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
         return f"{mixer.kv_heads} key-value heads, nor they it"
+    if isinstance(mixer, LatentAttention) and mixer.output_groups % tp:
+        return f"{mixer.output_groups} groups of the output projection"
     if isinstance(mixer, RecurrentMixer):
         if mixer.value_heads % tp:
             return f"{mixer.value_heads} recurrent value heads"
-        cut = mixer.key_heads % tp
-        if cut and (mixer.kind in ("gated-delta", "kda") or tp % mixer.key_heads):
+        cut = mixer.key_heads % tp and mixer.kind not in ("mamba1", "short-conv")
+        if cut and (mixer.kind in ("gated-delta", "kda", "lightning") or tp % mixer.key_heads):
             return f"{mixer.key_heads} recurrent key heads"
     return ""
 

@@ -30,6 +30,7 @@ class Ledger:
     ready_s: list[float]  # at the pool that decodes
     residual_s: list[float]  # of the decode step in progress on arrival there
     joined_s: list[float]
+    token_s: list[float]  # last token before a preemption
     first_gap_s: list[float]
     batch: list[float]  # of the worker at the first decode step
     finished_s: list[float]
@@ -63,6 +64,7 @@ def open_ledger(
         ready_s=[NEVER] * count,
         residual_s=[0.0] * count,
         joined_s=[NEVER] * count,
+        token_s=[NEVER] * count,
         first_gap_s=[NEVER] * count,
         batch=[NEVER] * count,
         finished_s=[NEVER] * count,

@@ -7,7 +7,7 @@ steps is one event: n steps that last t, t + s, t + 2 s, ...
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
@@ -121,7 +121,7 @@ class Worker:
         self._start_s = now_s
         for rank in self.ranks:
             if rank.growth and rank.kv + rank.growth > self._schedule.kv_bytes:
-                self._preempt(rank, now_s)
+                self._preempt(rank)
             if rank.waiting or rank.active:
                 (self._fill if chunked else self._take_one)(rank, now_s)
         if self._takes:
@@ -221,7 +221,7 @@ class Worker:
         if not rank.residents and not rank.active:
             rank.kv, rank.reserved = 0.0, 0.0
 
-    def _preempt(self, rank: Rank, now_s: float) -> None:
+    def _preempt(self, rank: Rank) -> None:
         """Send the latest back to the front of the queue until one more step fits; it is prefilled again."""
         ledger = self._ledger
         while rank.kv + rank.growth > self._schedule.kv_bytes:
@@ -231,14 +231,10 @@ class Worker:
                 self._release(rank, request)
             else:
                 request = next(reversed(rank.residents))
+                before = ledger.held[request]
                 self._leave(rank, request, rank.residents[request] - self._steps)
-                if request in self._fresh:
-                    ledger.joined_s[request] = self._fresh.pop(request)
-                else:
-                    ledger.joined_s[request] = self._token_s
-            ledger.attention_s[request] *= (ledger.held[request] / max(ledger.prompt_tokens[request], 1.0)) if (
-                ledger.prompt_tokens[request] > 0.0
-            ) else 1.0
+                ledger.token_s[request] = self._fresh.pop(request, self._token_s)
+                ledger.attention_s[request] *= (ledger.held[request] / before) ** 2
             ledger.prompt_tokens[request] = ledger.held[request]
             rank.waiting.appendleft(request)
 
@@ -278,8 +274,6 @@ class Worker:
             self._grow(1)
             self._token_s = now_s
             self._collect(now_s, left)
-        elif not self._batch:
-            self._token_s = now_s
         for rank, request, taken in self._takes:
             remaining = self._ledger.prompt_tokens[request] - taken
             self._ledger.prompt_tokens[request] = remaining if remaining > _ROUNDING else 0.0
@@ -289,14 +283,14 @@ class Worker:
     def _prefilled(self, rank: Rank, request: int, now_s: float, left: list[tuple[int, int]]) -> None:
         ledger = self._ledger
         rank.active.remove(request)
-        again = ledger.prefilled_s[request] == ledger.prefilled_s[request]
-        if not again:
+        if ledger.prefilled_s[request] != ledger.prefilled_s[request]:
             ledger.prefilled_s[request] = now_s
         if self._schedule.gives_away or ledger.steps[request] == 0:
             self._release(rank, request)
             left.append((self._index(rank), request))
         else:
-            self._join(rank, request, now_s, ledger.joined_s[request] if again else now_s)
+            preempted_s = ledger.token_s[request]
+            self._join(rank, request, now_s, preempted_s if preempted_s == preempted_s else now_s)
 
     def _index(self, rank: Rank) -> int:
         return 0 if len(self.ranks) == 1 else next(i for i, other in enumerate(self.ranks) if other is rank)
@@ -378,7 +372,7 @@ class Worker:
                     self._ledger.finished_s[request] = now_s
                     left.append((index, request))
 
-    def outstanding(self) -> Iterable[int]:
+    def outstanding(self) -> Iterator[int]:
         """Requests it holds, for checks."""
         for rank in self.ranks:
             yield from (*rank.waiting, *rank.active, *rank.residents)

@@ -199,3 +199,77 @@ def weighted_quantile(values: Floats, weights: Floats, q: float) -> float:
     order = np.argsort(values)
     share = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(share, q * share[-1])])
+
+
+# ------------------------------------------------------------------------------- prefill and decode in one engine
+
+
+def shared_engine(
+    arrival_s: Floats,
+    input_tokens: Floats,
+    steps: NDArray[np.int64],
+    replicas: int,
+    token_budget: int,
+    step_s: Callable[[int, int], float],
+    warm_up_s: float,
+    waiting_weight: int = 1,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Chunked prefill beside the decodes, step by step: gaps, tokens with each, wait and prefill time of every prompt.
+
+    Every step takes one token of each decoding request, then prompt tokens in order of arrival up to the budget.
+    `step_s(batch, prompt tokens)`. A request goes to the replica with the fewest,
+    where one that waits for or is in prefill counts `waiting_weight` times.
+    """
+    decoding: list[list[int]] = [[] for _ in range(replicas)]  # heaps of the step at which each leaves
+    queue: list[deque[list[float]]] = [deque() for _ in range(replicas)]  # [request, tokens left, first start]
+    finishing: list[list[list[float]]] = [[] for _ in range(replicas)]
+    step_of, busy = [0] * replicas, [False] * replicas
+    events: list[tuple[float, int]] = []
+    gaps, tokens, waits, prompts = [], [], [], []
+    arrivals = arrival_s.tolist()
+    place = 0
+
+    def start(replica: int, now: float) -> None:
+        batch, room, finishing[replica] = len(decoding[replica]), 0, []
+        for entry in queue[replica]:
+            left = token_budget - batch - room
+            if left <= 0:
+                break
+            if entry[2] < 0.0:
+                entry[2] = now
+            taken = min(left, int(entry[1]))
+            entry[1] -= taken
+            room += taken
+            if entry[1] <= 0:
+                finishing[replica].append(entry)
+        busy[replica] = batch + room > 0
+        if busy[replica]:
+            length = step_s(batch, room)
+            if now >= warm_up_s and batch:
+                gaps.append(length)
+                tokens.append(batch)
+            heapq.heappush(events, (now + length, replica))
+
+    while place < len(arrivals):
+        if not events or arrivals[place] <= events[0][0]:
+            count = [len(decoding[r]) + waiting_weight * len(queue[r]) for r in range(replicas)]
+            replica = count.index(min(count))
+            queue[replica].append([float(place), float(int(input_tokens[place])), -1.0])
+            if not busy[replica]:
+                start(replica, arrivals[place])
+            place += 1
+            continue
+        now, replica = heapq.heappop(events)
+        step_of[replica] += 1
+        for entry in finishing[replica]:
+            queue[replica].popleft()
+            i = int(entry[0])
+            if arrivals[i] >= warm_up_s:
+                waits.append(entry[2] - arrivals[i])
+                prompts.append(now - entry[2])
+            if steps[i] > 0:
+                heapq.heappush(decoding[replica], step_of[replica] + int(steps[i]))
+        while decoding[replica] and decoding[replica][0] <= step_of[replica]:
+            heapq.heappop(decoding[replica])
+        start(replica, now)
+    return np.array(gaps), np.array(tokens, dtype=float), np.array(waits), np.array(prompts)

@@ -1,0 +1,208 @@
+"""The event loop: arrivals, routers, prefill workers, cache transfers and workers that decode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import inf
+
+import numpy as np
+
+from planner.records import Floats
+from planner.roofline.collectives import exposed_transfer_s
+from planner.simulation.ledger import Ledger, Log
+from planner.simulation.requests import Requests
+from planner.simulation.router import Router, RouterName
+from planner.simulation.steps import StepLaw
+from planner.simulation.worker import Schedule, Worker
+
+ARRIVAL, READY, BOUNDARY = 0, 1, 2
+REPORT_EVERY = 1000  # finished requests
+
+Progress = Callable[[int, int], None]  # requests finished, requests of the run
+
+
+@dataclass(frozen=True, eq=False)
+class PoolPlan:
+    """Identical workers: how many, how they step and what they hold."""
+
+    law: StepLaw
+    replicas: int
+    ranks: int
+    schedule: Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Handover:
+    """Caches moving between pools: bytes of each request, rate between two workers, layers pushed one by one."""
+
+    bytes_per_request: Floats
+    bytes_per_s: float
+    set_up_s: float
+    layers: int
+
+
+@dataclass(eq=False)
+class _Pool:
+    """Workers in the run; `offset` numbers them among all workers."""
+
+    workers: list[Worker]
+    router: Router
+    log: Log
+    offset: int
+    link_free_s: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Everything that a run left behind."""
+
+    requests: Requests
+    arrival_s: Floats
+    ledger: Ledger
+    prefill: Log | None
+    decode: Log
+    refused: int  # requests that no worker can ever hold
+
+
+class Fleet:
+    """One run. `prefill` is None when one pool does both phases."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        ledger: Ledger,
+        decode: PoolPlan,
+        prefill: PoolPlan | None,
+        handover: Handover | None,
+        router: RouterName,
+        random: np.random.Generator,
+        clients: int = 0,
+        think_s: Callable[[int], float] = lambda request: 0.0,
+    ) -> None:
+        self._requests, self._ledger, self._handover = requests, ledger, handover
+        self._clients, self._think_s = clients, think_s
+        self._work_s = _idle_prefill_s(prefill or decode, requests, ledger)
+        self._prefill = None if prefill is None else _pool(prefill, ledger, router, random, 0)
+        offset = 0 if self._prefill is None else len(self._prefill.workers)
+        self._decode = _pool(decode, ledger, router, random, offset)
+        self._workers = [*(self._prefill.workers if self._prefill else ()), *self._decode.workers]
+        final = np.asarray(ledger.kv_bytes) + np.asarray(ledger.kv_bytes_per_step) * requests.output_tokens
+        self._refused = final > decode.schedule.kv_bytes
+        self._arrival_s = [inf] * requests.count
+        self._from: dict[int, int] = {}  # request -> prefill worker
+        self._events: list[tuple[float, int, int, int, int]] = []
+        self._order = 0
+        self._sent = 0
+        self._finished = 0
+
+    def run(self, progress: Progress | None = None) -> Run:
+        """Until every request has finished."""
+        count = self._requests.count
+        for _ in range(min(self._clients, count) if self._clients else 1):
+            self._send(0.0)
+        reported = REPORT_EVERY
+        while self._events:
+            now_s, _, kind, first, second = heappop(self._events)
+            if kind == BOUNDARY:
+                if self._workers[first].version == second:
+                    self._advance(first, now_s)
+            elif kind == ARRIVAL:
+                self._arrive(first, now_s)
+            else:
+                self._submit(self._decode, first, second, now_s)
+            if progress is not None and self._finished >= reported:
+                progress(self._finished, count)
+                reported += REPORT_EVERY
+        log = None if self._prefill is None else self._prefill.log
+        arrival_s = np.asarray(self._arrival_s)
+        return Run(self._requests, arrival_s, self._ledger, log, self._decode.log, int(self._refused.sum()))
+
+    # -------------------------------------------------------------------------------------------------------- events
+
+    def _push(self, at_s: float, kind: int, first: int, second: int = 0) -> None:
+        self._order += 1
+        heappush(self._events, (at_s, self._order, kind, first, second))
+
+    def _send(self, now_s: float) -> None:
+        """Schedule the next arrival: the next of the list, or a client's next request."""
+        if self._sent < self._requests.count:
+            at_s = now_s if self._clients else float(self._requests.arrival_s[self._sent])
+            self._push(at_s, ARRIVAL, self._sent)
+            self._sent += 1
+
+    def _arrive(self, request: int, now_s: float) -> None:
+        self._arrival_s[request] = now_s
+        if not self._clients:
+            self._send(now_s)
+        if self._refused[request]:
+            self._finish(request, now_s)
+            return
+        pool = self._prefill or self._decode
+        worker, rank = pool.router.choose(now_s, self._work_s[request])
+        if pool is self._prefill:
+            self._from[request] = worker
+        self._submit(pool, worker * len(pool.workers[worker].ranks) + rank, request, now_s)
+
+    def _submit(self, pool: _Pool, server: int, request: int, now_s: float) -> None:
+        index, rank = divmod(server, len(pool.workers[0].ranks))
+        worker = pool.workers[index]
+        version = worker.version
+        worker.submit(rank, request, now_s)
+        if worker.version != version:
+            self._push(worker.boundary_s, BOUNDARY, pool.offset + index, worker.version)
+
+    def _advance(self, index: int, now_s: float) -> None:
+        worker = self._workers[index]
+        pool = self._prefill if self._prefill is not None and index < self._decode.offset else self._decode
+        left = worker.advance(now_s)
+        if worker.boundary_s < inf:
+            self._push(worker.boundary_s, BOUNDARY, index, worker.version)
+        for rank, request in left:
+            pool.router.release(index - pool.offset, rank)
+            if pool is self._prefill and self._ledger.steps[request] > 0:
+                self._hand_over(request, now_s)
+            else:
+                self._finish(request, now_s)
+
+    def _hand_over(self, request: int, now_s: float) -> None:
+        """Choose who decodes and push the cache there; a worker's network card carries one cache at a time."""
+        ledger, handover, source = self._ledger, self._handover, self._from.pop(request)
+        ledger.prompt_tokens[request] = 0.0
+        target, rank = self._decode.router.choose(now_s, 0.0)
+        ready_s = now_s
+        if handover is not None and self._prefill is not None:
+            size, rate = float(handover.bytes_per_request[request]), handover.bytes_per_s
+            own_s = now_s - ledger.start_s[request]
+            begin_s = now_s + float(exposed_transfer_s(size, rate, own_s, handover.layers)) - size / rate
+            out, into = self._prefill.link_free_s, self._decode.link_free_s
+            end_s = max(begin_s, out[source], into[target]) + size / rate
+            out[source] = into[target] = end_s
+            ready_s = end_s + handover.set_up_s
+        ledger.ready_s[request] = ready_s
+        self._push(ready_s, READY, target * len(self._decode.workers[0].ranks) + rank, request)
+
+    def _finish(self, request: int, now_s: float) -> None:
+        self._ledger.finished_s[request] = now_s
+        self._finished += 1
+        if self._clients:
+            self._send(now_s + self._think_s(request))
+
+
+def _pool(plan: PoolPlan, ledger: Ledger, router: RouterName, random: np.random.Generator, offset: int) -> _Pool:
+    log = Log()
+    workers = [Worker(plan.law, plan.ranks, plan.schedule, ledger, log) for _ in range(plan.replicas)]
+    return _Pool(workers, Router(router, plan.replicas, plan.ranks, random), log, offset, [0.0] * plan.replicas)
+
+
+def _idle_prefill_s(plan: PoolPlan, requests: Requests, ledger: Ledger) -> list[float]:
+    """Prefill of each request on a worker that does nothing else: what a router by work goes by [s]."""
+    law, budget = plan.law, plan.schedule.token_budget
+    known: dict[int, float] = {}
+    for tokens, attention_s in zip(requests.input_tokens.tolist(), ledger.attention_s, strict=True):
+        if tokens not in known:
+            chunks = -(-tokens // budget)
+            one_s = law.prefill_s(tokens / chunks) + law.prefill_factor * law.shared_s(tokens / chunks)
+            known[tokens] = chunks * one_s + attention_s
+    return [known[tokens] for tokens in requests.input_tokens.tolist()]

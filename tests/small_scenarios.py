@@ -45,6 +45,12 @@ def accelerator(name: str) -> Accelerator:
 
 
 @cache
+def boxes_of(count: int, name: str = "h100-sxm") -> Accelerator:
+    """An accelerator in small boxes, so that few worker shapes are tried."""
+    return replace(accelerator(name), scaleup_domain=count, node_accelerators=count)
+
+
+@cache
 def engine(name: str) -> EngineProfile:
     return Catalog().engine(name)
 

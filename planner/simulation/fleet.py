@@ -17,7 +17,7 @@ from planner.simulation.router import Router, RouterName
 from planner.simulation.steps import StepLaw
 from planner.simulation.worker import Schedule, Worker
 
-ARRIVAL, READY, BOUNDARY = 0, 1, 2
+ARRIVAL, READY, BOUNDARY, BEGIN = 0, 1, 2, 3
 REPORT_EVERY = 1000  # finished requests
 
 Progress = Callable[[int, int], None]  # requests finished, requests of the run
@@ -107,7 +107,9 @@ class Fleet:
             now_s, _, kind, first, second = heappop(self._events)
             if kind == BOUNDARY:
                 if self._workers[first].version == second:
-                    self._advance(first, now_s)
+                    self._end(first, now_s)
+            elif kind == BEGIN:
+                self._begin(first, now_s)
             elif kind == ARRIVAL:
                 self._arrive(first, now_s)
             else:
@@ -153,18 +155,27 @@ class Fleet:
         if worker.version != version:
             self._push(worker.boundary_s, BOUNDARY, pool.offset + index, worker.version)
 
-    def _advance(self, index: int, now_s: float) -> None:
+    def _end(self, index: int, now_s: float) -> None:
+        """End a step; in a closed loop the next one begins only after clients have answered to what finished."""
         worker = self._workers[index]
         pool = self._prefill if self._prefill is not None and index < self._decode.offset else self._decode
-        left = worker.advance(now_s)
-        if worker.boundary_s < inf:
-            self._push(worker.boundary_s, BOUNDARY, index, worker.version)
+        left = worker.end(now_s)
         for rank, request in left:
             pool.router.release(index - pool.offset, rank)
             if pool is self._prefill and self._ledger.steps[request] > 0:
                 self._hand_over(request, now_s)
             else:
                 self._finish(request, now_s)
+        if self._clients and left:
+            self._push(now_s, BEGIN, index)
+        else:
+            self._begin(index, now_s)
+
+    def _begin(self, index: int, now_s: float) -> None:
+        worker = self._workers[index]
+        worker.begin(now_s)
+        if worker.boundary_s < inf:
+            self._push(worker.boundary_s, BOUNDARY, index, worker.version)
 
     def _hand_over(self, request: int, now_s: float) -> None:
         """Choose who decodes and push the cache there; a worker's network card carries one cache at a time."""

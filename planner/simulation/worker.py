@@ -48,7 +48,7 @@ class Rank:
 
 
 class Worker:
-    """`advance` ends what runs and starts the next; `boundary_s` says when that is due, infinity when idle."""
+    """`boundary_s` says when what runs is to be ended and the next to begin; infinity when idle."""
 
     def __init__(self, law: StepLaw, ranks: int, schedule: Schedule, ledger: Ledger, log: Log) -> None:
         self.ranks = [Rank() for _ in range(ranks)]
@@ -77,7 +77,7 @@ class Worker:
         idle, queued = self.boundary_s == inf, bool(target.waiting)
         target.waiting.append(request)
         if idle:
-            self._begin(now_s)
+            self.begin(now_s)
         elif self._stretch:
             done = self._steps_until(now_s)
             self._ledger.residual_s[request] = self._start_s + self._elapsed_s(done) - now_s
@@ -104,20 +104,20 @@ class Worker:
 
     # ---------------------------------------------------------------------------------------------------- boundaries
 
-    def advance(self, now_s: float) -> list[tuple[int, int]]:
-        """End what runs, start the next step or stretch. Returns (rank, request) that left: finished or given away."""
+    def end(self, now_s: float) -> list[tuple[int, int]]:
+        """End what runs. Returns (rank, request) of those that left: finished or given away. `begin` comes next."""
         left: list[tuple[int, int]] = []
         if self._stretch:
             self._end_stretch(now_s)
             self._collect(now_s, left)
         else:
             self._end_step(now_s, left)
-        self._begin(now_s)
+        self._stretch, self._takes = 0, []
         return left
 
-    def _begin(self, now_s: float) -> None:
+    def begin(self, now_s: float) -> None:
+        """Start the next step or stretch at a boundary, or fall idle."""
         chunked = self._schedule.policy == "chunked"
-        self._stretch, self._takes = 0, []
         self._start_s = now_s
         for rank in self.ranks:
             if rank.growth and rank.kv + rank.growth > self._schedule.kv_bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -17,24 +18,42 @@ from planner.sizing.search import Candidate, Found, best_of, budget_violation, f
 
 BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up to 1.7 (MODELLING §8)
 SMALLEST_BUDGET, LARGEST_BUDGET = 256, 16384
-MOST_BUDGETS, BLOCK = 6, 10  # budgets, and sizes at a time, that are judged on TTFT and on every window
+MOST_BUDGETS, BLOCK = 5, 8  # budgets, and sizes at a time, that are judged on TTFT and on every window
 PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 
 
 def search(scenario: Scenario, traffic: Traffic, mode: Mode, targets: Sequence[Target], basis: str) -> Found:
-    """The best pools of one colocated mode."""
-    kept: list[Candidate] = []
-    judged = 0
+    """The best pools of one colocated mode, by accelerator.
+
+    Blocks of sizes are judged cheapest first; an accelerator is done once no block left is cheaper than what holds.
+    """
     shapes = undominated(roles(scenario, traffic, "colocated"), basis, _merits, tightest_s(targets, ("itl", "tpot")))
-    for pool, role in shapes:
-        budgets, sizes = token_budgets(role, mode), _sizes(role, traffic)
-        judged += budgets.size * sizes.size
-        for law in _promising(role, mode, targets, budgets, sizes):
-            candidates = _judge(scenario, traffic, targets, basis, pool, role, law)
-            kept += candidates
-            if any(candidate.violation <= 1.0 for candidate in candidates):
-                break  # larger pools of this shape only cost more
-    return found(kept, judged)
+    queue = [(_least_usd(pool, role, traffic, basis), index) for index, (pool, role) in enumerate(shapes)]
+    heapify(queue)
+    grids = [(token_budgets(role, mode), _sizes(role, traffic)) for _, role in shapes]
+    blocks = [_promising(role, mode, targets, *grid) for (_, role), grid in zip(shapes, grids, strict=True)]
+    cheapest: dict[str, float] = {}
+    kept: list[Candidate] = []
+    while queue:
+        usd, index = heappop(queue)
+        pool, role = shapes[index]
+        law = next(blocks[index], None) if usd <= cheapest.get(pool.accelerator, np.inf) else None
+        if law is None:
+            continue
+        candidates = _judge(scenario, traffic, targets, basis, pool, role, law)
+        kept += candidates
+        feasible = [candidate.usd_per_hour for candidate in candidates if candidate.violation <= 1.0]
+        if feasible:  # larger pools of this shape only cost more
+            cheapest[pool.accelerator] = min([*feasible, cheapest.get(pool.accelerator, np.inf)])
+        else:
+            next_usd = float(law.replicas[-1] + 1.0) * worker_usd_per_hour(pool, role.accelerator, basis)
+            heappush(queue, (next_usd, index))
+    return found(kept, sum(budgets.size * sizes.size for budgets, sizes in grids))
+
+
+def _least_usd(pool: Pool, role: Role, traffic: Traffic, basis: str) -> float:
+    """What the smallest pool with headroom costs [USD/h]: no plan of this shape is cheaper."""
+    return float(_sizes(role, traffic)[0]) * worker_usd_per_hour(pool, role.accelerator, basis)
 
 
 def token_budgets(role: Role, mode: Mode) -> Floats:

@@ -27,7 +27,7 @@ from planner.records import (
 CHAT = Lengths(
     input_tokens=np.array([500.0, 1500.0, 6000.0, 500.0, 1500.0, 6000.0]),
     output_tokens=np.array([100.0, 100.0, 100.0, 500.0, 500.0, 500.0]),
-    weights=np.array([0.3, 0.2, 0.1, 0.2, 0.15, 0.05]),
+    weights=np.array([0.32, 0.21, 0.1, 0.19, 0.12, 0.06]),
 )
 TARGETS = (Target("ttft", "p99", 1.0), Target("itl", "p99", 0.04))
 SPLIT = Deployment("disaggregated", decode=Pool("h100-sxm", 2, tp=2), prefill=Pool("h100-sxm", 3, tp=1))

@@ -59,10 +59,12 @@ class Config:
     only when all its values are the same.
     """
 
-    def __init__(self, values: Mapping[str, Any], defaults: Mapping[str, Any], last: Mapping[str, Any] = {}) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], defaults: Mapping[str, Any], last: Mapping[str, Any] | None = None
+    ) -> None:
         self._values = values
         self._defaults = defaults
-        self._last = last  # of the config class, taken with a note
+        self._last = last or {}  # of the config class, taken with a note
         self._read: set[str] = set()
         self.layer: int | None = None
         self.layers = 0
@@ -80,7 +82,9 @@ class Config:
                     return source[name]
         for name in names:
             if self._last.get(name) is not None:
-                self.note(f"{name} is left out: {self._last[name]}, the default of this family's config class, is taken")
+                self.note(
+                    f"{name} is left out: {self._last[name]}, the default of this family's config class, is taken"
+                )
                 return self._last[name]
         return None
 

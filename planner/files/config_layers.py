@@ -1,4 +1,4 @@
-"""The layers of a Hugging Face config: what mixes tokens and what feeds forward, layer by layer.
+"""The layers of a Hugging Face config: which sort each is, and the layer kinds they make together.
 
 Everything is decided by the features a config declares (a low-rank latent, a list of layer types, a count of experts),
 never by the name of a model.
@@ -6,113 +6,309 @@ never by the name of a model.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
+from planner.files import config_blocks as blocks
+from planner.files import config_mixers as mixers
 from planner.files.config_families import EVERY_LAYER
 from planner.files.config_keys import Config
-from planner.records import (
-    DenseFeedForward,
-    Experts,
-    FeedForward,
-    LatentAttention,
-    LayerKind,
-    Mixer,
-    RecurrentMixer,
-    SoftmaxAttention,
-)
+from planner.records import DenseFeedForward, FeedForward, LayerKind, Mixer
 
 MOST_LAYERS = 10_000
-FULL, WINDOW, LINEAR, MAMBA = "full", "window", "linear", "mamba"
+FULL, WINDOW, LINEAR, MAMBA, CONV, BOTH = "full", "window", "linear", "mamba", "conv", "both"
 LAYER_WORDS = {
-    "full_attention": FULL,
-    "attention": FULL,
-    "sliding_attention": WINDOW,
-    "chunked_attention": WINDOW,
-    "linear_attention": LINEAR,
-}
-GATED_ACTIVATIONS = frozenset({"silu", "swish", "swiglu", "gelu_pytorch_tanh", "geglu"})
-PLAIN_ACTIVATIONS = frozenset({"relu", "relu2", "gelu_new", "gelu_fast"})
-EXPERT_COUNTS = ("n_routed_experts", "num_experts", "num_local_experts")
+    "full_attention": FULL, "attention": FULL, "global": FULL, "global_attention": FULL, "sliding_attention": WINDOW,
+    "chunked_attention": WINDOW, "local": WINDOW, "local_attention": WINDOW, "linear_attention": LINEAR,
+    "lightning_attention": LINEAR, "mamba": MAMBA, "mamba2": MAMBA, "conv": CONV, "hybrid": BOTH,
+}  # fmt: skip
+PATTERN_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
-def read_layers(config: Config, hidden: int) -> tuple[LayerKind, ...]:
-    """The layer kinds of a decoder, in order of first appearance. Faults are left in `config`."""
-    layers = config.whole("num_hidden_layers", "n_layer", "num_layers", largest=MOST_LAYERS)
-    if config.has("hybrid_override_pattern"):
-        pairs = _pattern_layers(config, hidden, layers)
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One layer, or one part of it that stands alone; `borrowed_kv`: it reads the keys and values of others."""
+
+    mixer: Mixer | None
+    feed_forward: FeedForward
+    borrowed_kv: bool = False
+
+
+@dataclass(slots=True)
+class Layers:
+    """Every block of a decoder, and what cannot be told block by block."""
+
+    blocks: list[Block]
+    declared: int
+    side_parameters: int = 0
+    reused_parameters: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def kinds(self) -> tuple[LayerKind, ...]:
+        """Equal blocks counted together, in order of first appearance."""
+        counted = Counter(self.blocks)
+        return tuple(LayerKind(count, block.mixer, block.feed_forward) for block, count in counted.items())
+
+    def borrowed(self) -> tuple[bool, ...]:
+        """Per kind, whether it has no keys and values of its own; empty when each has."""
+        flags = tuple(block.borrowed_kv for block in Counter(self.blocks))
+        return flags if any(flags) else ()
+
+
+def read_layers(config: Config, hidden: int) -> Layers:
+    """The layers of a decoder. Faults are left in `config`."""
+    layers = _layer_count(config)
+    config.layers = layers
+    spare = draft_layers(config)
+    if config.has("block_configs"):
+        found = _configured_blocks(config, hidden, layers, spare)
+    elif config.has("zero_expert_num"):
+        found = _doubled_blocks(config, hidden, layers)
     else:
-        mixers = _mixers(config, hidden, layers)
-        feed_forwards = _feed_forwards(config, hidden, layers)
-        pairs = list(zip(mixers, feed_forwards, strict=False))
-    return tuple(LayerKind(count, mixer, block) for (mixer, block), count in Counter(pairs).items())
+        found = _single_blocks(config, hidden, layers)
+        found = _blocks(config, hidden, layers, spare) if found is None else found
+    config.layer = None
+    side = _side_parameters(config, hidden, layers)
+    return Layers(found, layers, side, _reused_parameters(config, hidden, found))
 
 
-def _pattern_layers(config: Config, hidden: int, layers: int) -> list[tuple[Mixer | None, FeedForward]]:
-    """Layers that hold one block each, spelled by letter: M Mamba-2, * attention, - dense, E experts (Nemotron-H)."""
-    pattern = config.per_layer("hybrid_override_pattern", layers) or ""
-    builders: dict[str, Callable[[], tuple[Mixer | None, FeedForward]]] = {
-        "M": lambda: (_mamba2(config), None),
-        "*": lambda: (_softmax(config, hidden, FULL), None),
-        "-": lambda: (None, _dense(config, hidden)),
-        "E": lambda: (None, _experts(config, hidden)),
-    }
-    unknown = sorted({str(letter) for letter in pattern} - set(builders))
-    if unknown:
-        config.fault(f"hybrid_override_pattern: letters {' '.join(unknown)} are not understood; known: M * - E")
-        return []
-    built = {letter: builders[letter]() for letter in sorted(set(pattern))}
-    return [built[letter] for letter in pattern]
+def _layer_count(config: Config) -> int:
+    listed = config.value("layers_block_type") or config.value("hybrid_override_pattern") or ()
+    number = len(listed) if isinstance(listed, list | str) and listed else None
+    return config.whole("num_hidden_layers", "n_layer", "num_layers", "n_layers", default=number, largest=MOST_LAYERS)
 
 
-# ------------------------------------------------------------------------------------------------------------ mixers
+def draft_layers(config: Config) -> int:
+    """Multi-token-prediction layers of the checkpoint."""
+    declared = config.whole(
+        "num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_layers", default=0, smallest=0
+    )
+    modules = config.whole("num_mtp_modules", default=0, smallest=0)
+    config.value("mtp_hybrid_override_pattern", "mtp_layers_block_type")
+    return declared or modules * config.whole("mtp_transformer_layers", default=0, smallest=0)
 
 
-def _mixers(config: Config, hidden: int, layers: int) -> list[Mixer]:
-    if config.has("kv_lora_rank"):
-        return _latent_mixers(config, hidden, layers)
-    kinds = _layer_kinds(config, layers)
-    builders: dict[str, Callable[[], Mixer]] = {
-        FULL: lambda: _softmax(config, hidden, FULL),
-        WINDOW: lambda: _softmax(config, hidden, WINDOW),
-        LINEAR: lambda: _gated_delta(config),
-        MAMBA: lambda: _mamba1(config, hidden),
-    }
-    built = {kind: builders[kind]() for kind in sorted(set(kinds))}
-    return [built[kind] for kind in kinds]
+# ------------------------------------------------------------------------------------------------- layers of one block
 
 
-def _layer_kinds(config: Config, layers: int) -> list[str]:
-    """full, window, linear or mamba for each layer, from whichever way the config says it."""
-    words = config.per_layer("layer_types", layers)
-    if words is not None:
-        unknown = sorted({str(word) for word in words} - set(LAYER_WORDS))
+def _single_blocks(config: Config, hidden: int, layers: int) -> list[Block] | None:
+    """Layers that hold one block each, spelled by letter or word (Nemotron-H); None when this model has none such."""
+    pattern = config.per_layer("hybrid_override_pattern", layers)
+    words = config.value("layers_block_type")
+    if pattern is not None:
+        unknown = sorted({str(letter) for letter in pattern} - set(PATTERN_LETTERS))
         if unknown:
-            config.fault(f"layer_types: {', '.join(unknown)} not understood; known: {', '.join(LAYER_WORDS)}")
+            config.fault(f"hybrid_override_pattern: letters {' '.join(unknown)} are not understood; known: M * - E")
+            return []
+        words = [PATTERN_LETTERS[letter] for letter in pattern]
+    elif config.has("hybrid_override_pattern"):
+        return []
+    elif not isinstance(words, list) or not {"moe", "mlp"} & {str(word) for word in words}:
+        return None
+    builders: dict[str, Callable[[], Block]] = {
+        "mamba": lambda: Block(mixers.mamba(config, hidden), None),
+        "linear_attention": lambda: Block(mixers.mamba(config, hidden), None),
+        "attention": lambda: Block(mixers.softmax(config, hidden, windowed=False), None),
+        "full_attention": lambda: Block(mixers.softmax(config, hidden, windowed=False), None),
+        "mlp": lambda: Block(None, blocks.dense(config, hidden)),
+        "moe": lambda: Block(None, blocks.experts(config, hidden)),
+    }
+    unknown = sorted({str(word) for word in words} - set(builders))
+    if unknown:
+        config.fault(f"layers_block_type: {', '.join(unknown)} not understood; known: {', '.join(builders)}")
+        return []
+    return [_at(config, layer, builders[word]) for layer, word in enumerate(words[:layers])]
+
+
+def _at(config: Config, layer: int, build: Callable[[], Block]) -> Block:
+    config.layer = layer
+    return build()
+
+
+# -------------------------------------------------------------------------------------------------- layers of two parts
+
+
+def _blocks(config: Config, hidden: int, layers: int, spare: int) -> list[Block]:
+    words, mixer_of = _mixer_reader(config, hidden, layers, spare)
+    sparse = blocks.expert_layers(config, layers, spare) if blocks.has_experts(config) else None
+    borrowed = _borrowed(config, layers)
+    found: list[Block] = []
+    for layer, word in enumerate(words):
+        config.layer = layer
+        block = _feed_forward(config, hidden, sparse, layer, borrowed[layer])
+        if word == BOTH:
+            found += _beside(config, hidden, block)
+        else:
+            found.append(Block(mixer_of(layer, word), block, borrowed[layer]))
+    if sparse is None or all(sparse):  # keys that say nothing here
+        config.value("mlp_only_layers", "decoder_sparse_step", "intermediate_size_mlp", "moe_intermediate_size")
+    return found
+
+
+def _feed_forward(config: Config, hidden: int, sparse: list[bool] | None, layer: int, borrows: bool) -> FeedForward:
+    if sparse is not None and sparse[layer]:
+        return blocks.experts(config, hidden)
+    block = blocks.dense(config, hidden, beside_experts=sparse is not None)
+    double = config.flag("use_double_wide_mlp", default=False) and borrows
+    return DenseFeedForward(2 * block.intermediate, block.gated) if double else block
+
+
+def _beside(config: Config, hidden: int, block: FeedForward) -> list[Block]:
+    """Attention and a recurrent mixer of the same layer, as two blocks, of which the second feeds forward."""
+    return [
+        Block(mixers.mamba(config, hidden), None),
+        Block(mixers.softmax(config, hidden, windowed=False), block),
+    ]
+
+
+def _borrowed(config: Config, layers: int) -> list[bool]:
+    """Which layers read the keys and values of another: the last so many, or all but one of every so many."""
+    last = config.whole("num_kv_shared_layers", default=0, smallest=0, largest=layers)
+    factor = config.whole("cla_share_factor", default=1)
+    if not config.flag("use_cla", default=False):
+        factor = 1
+    return [layer >= layers - last or layer % factor != 0 for layer in range(layers)]
+
+
+MixerOf = Callable[[int, str], Mixer]
+
+
+def _mixer_reader(config: Config, hidden: int, layers: int, spare: int) -> tuple[list[str], MixerOf]:
+    """A word for each layer, and what turns a layer and its word into a mixer."""
+    if config.has("compress_ratios"):
+        ratios = config.per_layer("compress_ratios", layers, max(spare, 1)) or [0] * layers
+        if not all(isinstance(ratio, int) and ratio >= 0 for ratio in ratios):
+            config.fault("compress_ratios: not a list of whole numbers")
+            ratios = [0] * layers
+        return [FULL] * layers, lambda layer, _: mixers.compressed(config, ratios[layer])
+    if config.has("kv_lora_rank"):
+        return _latent_reader(config, hidden, layers, spare)
+    if config.has("share_q_dim"):
+        return [FULL] * layers, lambda *_: mixers.shared_query(config)
+    sparse = config.mapping("sparse_attention_config")
+    if sparse.get("sparse_topk_blocks") and sparse.get("use_sparse_attention", True):
+        return [FULL] * layers, _block_sparse_reader(config, hidden, layers)
+    builders: dict[str, Callable[[], Mixer]] = {
+        FULL: lambda: mixers.softmax(config, hidden, windowed=False),
+        WINDOW: lambda: mixers.softmax(config, hidden, windowed=True),
+        LINEAR: lambda: mixers.linear(config, hidden),
+        MAMBA: lambda: mixers.mamba(config, hidden),
+        CONV: lambda: mixers.short_convolution(config, hidden),
+    }
+    return _layer_words(config, layers, spare), lambda _, word: builders[word]()
+
+
+def _block_sparse_reader(config: Config, hidden: int, layers: int) -> MixerOf:
+    sparse = config.mapping("sparse_attention_config")
+    chosen = sparse.get("sparse_attention_freq")
+    if not isinstance(chosen, list) or len(chosen) < layers:
+        config.fault(f"sparse_attention_config.sparse_attention_freq: want one entry for each of {layers} layers")
+        chosen = [1] * layers
+
+    def read(layer: int, _: str) -> Mixer:
+        if chosen[layer]:
+            return mixers.block_sparse(config, hidden, sparse)
+        return mixers.softmax(config, hidden, windowed=False)
+
+    return read
+
+
+def _latent_reader(config: Config, hidden: int, layers: int, spare: int) -> tuple[list[str], MixerOf]:
+    linear = config.value("linear_attn_config")
+    if isinstance(linear, dict):
+        return _delta_reader(config, hidden, Config(linear, {}), layers)
+    if linear is not None:
+        config.fault("linear_attn_config is not a mapping")
+    if config.has("layer_group_size"):
+        words = _grouped(config, layers)
+        return words, lambda _, word: mixers.linear(config, hidden) if word == LINEAR else mixers.latent(config, hidden)
+    words = config.per_layer("indexer_types", layers, spare) or ["full"] * layers
+    unknown = sorted({str(word) for word in words} - {"full", "shared"})
+    if unknown:
+        config.fault(f"indexer_types: {', '.join(unknown)} not understood; known: full, shared")
+
+    def read(_: int, word: str) -> Mixer:
+        mixer = mixers.latent(config, hidden)
+        return mixers.without_indexer(mixer) if word == "shared" else mixer
+
+    return [str(word) for word in words], read
+
+
+def _delta_reader(config: Config, hidden: int, inner: Config, layers: int) -> tuple[list[str], MixerOf]:
+    """Kimi Linear: numbered layers (from 1) are either delta attention or latent attention."""
+    full, delta = set(inner.numbers("full_attn_layers")), set(inner.numbers("kda_layers"))
+    mixer = mixers.delta_of(inner)
+    mixers.inherit(config, inner, "linear_attn_config")
+    if full | delta != set(range(1, layers + 1)) or full & delta:
+        config.fault(f"linear_attn_config: full_attn_layers and kda_layers do not cover layers 1 to {layers} once each")
+    words = [LINEAR if layer in delta else FULL for layer in range(1, layers + 1)]
+    return words, lambda _, word: mixer if word == LINEAR else mixers.latent(config, hidden)
+
+
+# ---------------------------------------------------------------------------------------------------- which sort is it
+
+
+def _layer_words(config: Config, layers: int, spare: int) -> list[str]:
+    """The sort of each layer, from whichever way the config says it."""
+    for key in ("layer_types", "layers_block_type"):
+        words = config.per_layer(key, layers, spare)
+        if words is not None:
+            return _known_words(config, key, words, layers)
+    kinds = config.numbers("attn_type_list")
+    if kinds:
+        unknown = sorted(set(kinds) - {0, 1})
+        if unknown or len(kinds) < layers:
+            config.fault("attn_type_list: want 0 (linear attention) or 1 (softmax attention) for each layer")
             return [FULL] * layers
-        kinds = [LAYER_WORDS[word] for word in words]
-        config.value("full_attention_interval", "sliding_window_pattern", "_sliding_window_pattern")
-        return kinds if _window(config) else [FULL if kind == WINDOW else kind for kind in kinds]
-    if any(kind != 1 for kind in config.numbers("attn_type_list")):
-        config.fault("attn_type_list: layers of a kind other than 1 (softmax attention) cannot be counted yet")
-    flags = config.per_layer("hybrid_layer_pattern", layers)
+        return [LINEAR if kind == 0 else FULL for kind in kinds[:layers]]
+    flags = config.per_layer("hybrid_layer_pattern", layers, spare)
     if flags is not None:
         return [WINDOW if flag else FULL for flag in flags]
+    if config.has("layer_group_size"):
+        return _grouped(config, layers)
     if config.has("full_attention_interval") and config.has("linear_num_value_heads"):
         return _every(config.whole("full_attention_interval"), layers, LINEAR)
+    return _mamba_words(config, layers) or _window_words(config, layers)
+
+
+def _known_words(config: Config, key: str, words: Sequence[object], layers: int) -> list[str]:
+    unknown = sorted({str(word) for word in words} - set(LAYER_WORDS))
+    if unknown:
+        config.fault(f"{key}: {', '.join(unknown)} not understood; known: {', '.join(LAYER_WORDS)}")
+        return [FULL] * layers
+    kinds = [LAYER_WORDS[str(word)] for word in words]
+    config.value("full_attention_interval", "sliding_window_pattern", "_sliding_window_pattern", "hybrid_layer_ids")
+    config.value("full_attn_idxs", "attn_layer_period", "attn_layer_offset", "attn_layer_indices")
+    return kinds if mixers.window_tokens(config) else [FULL if kind == WINDOW else kind for kind in kinds]
+
+
+def _mamba_words(config: Config, layers: int) -> list[str]:
+    if config.flag("mamba_beside_attention", default=False):
+        config.note("each layer runs attention and a state-space mixer side by side; they are listed as two blocks")
+        return [BOTH] * layers
+    if config.has("attn_layer_indices"):
+        attention = set(config.numbers("attn_layer_indices"))
+        return [FULL if layer in attention else MAMBA for layer in range(layers)]
+    if config.has("full_attn_idxs") and config.has("conv_L_cache"):
+        attention = set(config.numbers("full_attn_idxs"))
+        return [FULL if layer in attention else CONV for layer in range(layers)]
     if config.has("attn_layer_period"):
         period, offset = config.whole("attn_layer_period"), config.whole("attn_layer_offset", default=0, smallest=0)
         return [FULL if layer % period == offset else MAMBA for layer in range(layers)]
-    return _window_kinds(config, layers)
+    return []
 
 
-def _window_kinds(config: Config, layers: int) -> list[str]:
-    if not _window(config):
+def _window_words(config: Config, layers: int) -> list[str]:
+    if not mixers.window_tokens(config):
+        config.value("sliding_window_pattern", "_sliding_window_pattern")
         return [FULL] * layers
     if config.value("full_every", "sliding_window_pattern", "_sliding_window_pattern", "use_sliding_window") is None:
         config.fault("sliding_window is set, but nothing says which layers use it (layer_types)")
         return [FULL] * layers
+    letters = config.value("sliding_window_pattern")
+    if isinstance(letters, str) and letters and set(letters) <= {"L", "G"}:  # EXAONE 4: LLLG
+        return [WINDOW if letters[layer % len(letters)] == "L" else FULL for layer in range(layers)]
     if config.flag("use_sliding_window", default=False):  # Qwen2: the first layers keep the whole context
         first = config.whole("max_window_layers", smallest=0)
         return [WINDOW if layer >= first else FULL for layer in range(layers)]
@@ -124,226 +320,108 @@ def _every(interval: int, layers: int, other: str) -> list[str]:
     return [FULL if interval and (layer + 1) % interval == 0 else other for layer in range(layers)]
 
 
-def _window(config: Config) -> int:
-    """Tokens a windowed layer sees; 0 when no layer has a window or it never binds."""
-    used = config.flag("use_sliding_window", default=True)
-    window = config.whole("sliding_window", "attention_chunk_size", default=0, smallest=0)
-    context = config.value("max_position_embeddings")
-    binds = not isinstance(context, int) or window < context
-    return window if used and binds else 0
+def _grouped(config: Config, layers: int) -> list[str]:
+    """The last layer of each group, and every layer after the last whole group, has full attention (Ling)."""
+    size = config.whole("layer_group_size")
+    whole = layers // size * size
+    return [FULL if (layer + 1) % size == 0 or layer >= whole else LINEAR for layer in range(layers)]
 
 
-def _softmax(config: Config, hidden: int, kind: str) -> SoftmaxAttention:
-    heads = config.whole("num_attention_heads", "n_head", "num_heads")
-    kv_heads = _kv_heads(config, heads)
-    key_dim = config.whole("head_dim", "attention_head_dim", default=max(hidden // heads, 1))
-    if hidden % heads and not config.has("head_dim", "attention_head_dim"):
-        config.fault(f"head_dim is missing, and hidden size {hidden} is no multiple of {heads} heads")
-    value_dim = config.whole("v_head_dim", default=key_dim)
-    if kind == WINDOW and config.has("swa_num_key_value_heads"):
-        heads = config.whole("swa_num_attention_heads", default=heads)
-        kv_heads = config.whole("swa_num_key_value_heads")
-        key_dim = config.whole("swa_head_dim", default=key_dim)
-        value_dim = config.whole("swa_v_head_dim", default=value_dim)
-    if kind == FULL and config.has("global_head_dim"):
-        key_dim = value_dim = config.whole("global_head_dim")
-        kv_heads = config.whole("num_global_key_value_heads", default=kv_heads)
-        if config.flag("attention_k_eq_v", default=False):
-            config.note("global layers may share storage of keys and values (attention_k_eq_v); both are counted")
-    if heads % kv_heads:
-        config.fault(f"num_key_value_heads: {kv_heads} does not divide {heads} query heads")
-    gate = config.flag("attn_output_gate", default=False)
-    bias = config.flag("attention_bias", "qkv_bias", "bias", default=False)
-    return SoftmaxAttention(heads, kv_heads, key_dim, value_dim, _window(config) if kind == WINDOW else 0, gate, bias)
+# ------------------------------------------------------------------------------------------------------ odd structures
 
 
-def _kv_heads(config: Config, heads: int) -> int:
-    if config.value("multi_query") is not None:  # Falcon: `num_kv_heads` counts only in its newer architecture
-        grouped = config.flag("new_decoder_architecture", default=False)
-        declared = config.whole("num_kv_heads", default=heads)
-        if grouped:
-            return declared
-        return 1 if config.flag("multi_query") else heads
-    if config.value("num_key_value_heads", "num_kv_heads") is None:
-        config.note(f"no num_key_value_heads: each of {heads} query heads has its own keys and values")
-        return heads
-    return config.whole("num_key_value_heads", "num_kv_heads")
-
-
-def _latent_mixers(config: Config, hidden: int, layers: int) -> list[Mixer]:
-    config.value("num_key_value_heads", "head_dim")  # present for compatibility, without meaning under a latent
-    sparse = config.has("index_topk")
-    own_index = LatentAttention(
-        query_heads=config.whole("num_attention_heads"),
-        query_rank=config.whole("q_lora_rank", default=0, smallest=0),
-        kv_rank=config.whole("kv_lora_rank"),
-        nope_dim=config.whole("qk_nope_head_dim"),
-        rope_dim=config.whole("qk_rope_head_dim"),
-        value_dim=config.whole("v_head_dim", default=_minicpm_value_dim(config, hidden)),
-        index_heads=config.whole("index_n_heads") if sparse else 0,
-        index_dim=config.whole("index_head_dim") if sparse else 0,
-        index_top_k=config.whole("index_topk") if sparse else 0,
-    )
-    linear = config.value("linear_attn_config")
-    if linear is not None:
-        return _kimi_mixers(config, linear, own_index, layers)
-    shared = config.per_layer("indexer_types", layers) if sparse else None
-    if shared is None:
-        return [own_index] * layers
-    # A layer that shares an indexer attends to the tokens another layer chose: no index weights or keys of its own.
-    borrowed = _without_index(own_index)
-    unknown = sorted({str(word) for word in shared} - {"full", "shared"})
-    if unknown:
-        config.fault(f"indexer_types: {', '.join(unknown)} not understood; known: full, shared")
-    return [own_index if word == "full" else borrowed for word in shared]
-
-
-def _minicpm_value_dim(config: Config, hidden: int) -> int | None:
-    """Without `v_head_dim`, values are as wide as an even share of the hidden size."""
-    heads = config.value("num_attention_heads")
-    return hidden // heads if isinstance(heads, int) and heads > 0 and hidden % heads == 0 else None
-
-
-def _without_index(mixer: LatentAttention) -> LatentAttention:
-    return LatentAttention(
-        mixer.query_heads,
-        mixer.query_rank,
-        mixer.kv_rank,
-        mixer.nope_dim,
-        mixer.rope_dim,
-        mixer.value_dim,
-        index_top_k=mixer.index_top_k,
-    )
-
-
-def _kimi_mixers(config: Config, linear: object, latent: LatentAttention, layers: int) -> list[Mixer]:
-    """Kimi Linear: numbered layers (from 1) are either delta attention or latent attention."""
-    if not isinstance(linear, dict):
-        config.fault("linear_attn_config is not a mapping")
-        return [latent] * layers
-    inner = Config(linear, {})
-    full, delta = set(inner.numbers("full_attn_layers")), set(inner.numbers("kda_layers"))
-    heads, dim = inner.whole("num_heads"), inner.whole("head_dim")
-    mixer = RecurrentMixer(heads, heads, dim, dim, inner.whole("short_conv_kernel_size", default=0, smallest=0), "kda")
-    for key in inner.unread_structure():
-        config.fault(f"linear_attn_config.{key} is not understood, and may change the shape of the model")
-    for fault in inner.faults:
-        config.fault(f"linear_attn_config.{fault}")
-    if full | delta != set(range(1, layers + 1)) or full & delta:
-        config.fault(f"linear_attn_config: full_attn_layers and kda_layers do not cover layers 1 to {layers} once each")
-    return [mixer if layer in delta else latent for layer in range(1, layers + 1)]
-
-
-def _gated_delta(config: Config) -> RecurrentMixer:
-    return RecurrentMixer(
-        key_heads=config.whole("linear_num_key_heads"),
-        value_heads=config.whole("linear_num_value_heads"),
-        key_dim=config.whole("linear_key_head_dim"),
-        value_dim=config.whole("linear_value_head_dim"),
-        conv_tokens=config.whole("linear_conv_kernel_dim"),
-    )
-
-
-def _mamba1(config: Config, hidden: int) -> RecurrentMixer:
-    channels = config.whole("mamba_expand") * hidden
-    step_rank = config.value("mamba_dt_rank")
-    if step_rank not in (None, "auto", math.ceil(hidden / 16)):
-        config.fault(f"mamba_dt_rank: {step_rank!r} is not the usual hidden size / 16 = {math.ceil(hidden / 16)}")
-    return RecurrentMixer(1, channels, config.whole("mamba_d_state"), 1, config.whole("mamba_d_conv"), "mamba1")
-
-
-def _mamba2(config: Config) -> RecurrentMixer:
-    config.value("expand")  # the inner width is heads x head width
-    return RecurrentMixer(
-        key_heads=config.whole("n_groups", "mamba_n_groups"),
-        value_heads=config.whole("mamba_num_heads"),
-        key_dim=config.whole("ssm_state_size"),
-        value_dim=config.whole("mamba_head_dim"),
-        conv_tokens=config.whole("conv_kernel"),
-        kind="mamba2",
-    )
-
-
-# ------------------------------------------------------------------------------------------------------ feed-forward
-
-
-def _feed_forwards(config: Config, hidden: int, layers: int) -> list[FeedForward]:
-    if not config.has(*EXPERT_COUNTS) or config.value("enable_moe_block") is False:
-        config.value("mlp_only_layers", "decoder_sparse_step")
-        return [_dense(config, hidden)] * layers
-    sparse = _expert_layers(config, layers)
-    experts = _experts(config, hidden)
-    config.value("intermediate_size_mlp")  # says nothing where every layer has experts
-    dense = _dense(config, hidden, "intermediate_size_mlp") if not all(sparse) else None
-    return [experts if is_sparse else dense for is_sparse in sparse]
-
-
-def _expert_layers(config: Config, layers: int) -> list[bool]:
-    """Which layers have experts: every rule the config states must agree."""
-    sparse = [True] * layers
-    first = config.whole("first_k_dense_replace", default=0, smallest=0)
-    every = config.value("moe_layer_freq")
-    flags = config.per_layer("moe_layer_freq", layers) if isinstance(every, list) else None
-    frequency = 1 if flags is not None else config.whole("moe_layer_freq", default=1)
-    step = config.whole("decoder_sparse_step", "interleave_moe_layer_step", default=1)
-    period = config.whole("expert_layer_period", default=1)
-    offset = config.whole("expert_layer_offset", default=0, smallest=0)
-    words = config.per_layer("mlp_layer_types", layers)
-    dense_only = set(config.numbers("mlp_only_layers"))
-    expert_only = set(config.numbers("moe_layers")) or set(range(layers))
+def _doubled_blocks(config: Config, hidden: int, layers: int) -> list[Block]:
+    """LongCat: a layer attends twice and has two dense blocks, with the experts beside the first."""
+    found: list[Block] = []
+    config.note("each layer attends twice; its halves are listed as two blocks")
     for layer in range(layers):
-        sparse[layer] = (
-            layer >= first
-            and layer % frequency == 0
-            and (layer + 1) % step == 0
-            and layer % period == offset % period
-            and layer in expert_only - dense_only
-            and (flags is None or bool(flags[layer]))
-            and (words is None or words[layer] != "dense")
+        config.layer = layer
+        attention = mixers.latent(config, hidden)
+        block, expert = blocks.dense(config, hidden), blocks.experts(config, hidden)
+        wide = type(expert)(expert.experts, expert.top_k, expert.intermediate, block.intermediate, expert.gated)
+        found += [Block(attention, wide), Block(attention, block)]
+    return found
+
+
+def _configured_blocks(config: Config, hidden: int, layers: int, spare: int) -> list[Block]:
+    """Layers that searched architectures describe one by one (Nemotron NAS and Puzzle)."""
+    listed = config.value("block_configs")
+    if not isinstance(listed, list) or len(listed) != layers or not all(isinstance(entry, dict) for entry in listed):
+        config.fault(f"block_configs: want one mapping for each of {layers} layers")
+        return []
+    if not any("attention" in entry or "ffn" in entry for entry in listed):
+        config.overrides = dict(enumerate(listed))
+        config.value("block_type")
+        return _single_blocks(config, hidden, layers) or _blocks(config, hidden, layers, spare)
+    found: list[Block] = []
+    for layer, entry in enumerate(listed):
+        config.layer = layer
+        found += _searched_block(config, hidden, entry)
+    return found
+
+
+def _searched_block(config: Config, hidden: int, entry: dict[str, object]) -> list[Block]:
+    attention, feed_forward = (Config(_mapping(entry.get(key)), {}) for key in ("attention", "ffn"))
+    mixer: Mixer | None = None
+    block: FeedForward = None
+    extra: list[Block] = []
+    if attention.flag("replace_with_linear", default=False):
+        extra.append(Block(None, DenseFeedForward(max(hidden // 2, 1), gated=False)))  # one square matrix
+    elif not attention.flag("no_op", default=False):
+        group = attention.whole("n_heads_in_group", default=1)
+        heads = config.whole(*mixers.HEADS)
+        kv_heads = attention.whole("num_key_value_heads", default=max(heads // group, 1))
+        config.overrides = {config.layer or 0: {"num_key_value_heads": kv_heads}}
+        mixer = mixers.softmax(config, hidden, windowed=False)
+    if feed_forward.flag("replace_with_linear", default=False):
+        extra.append(Block(None, DenseFeedForward(max(hidden // 2, 1), gated=False)))
+    elif not feed_forward.flag("no_op", default=False):
+        factor = feed_forward.factor("ffn_mult", default=0.0)
+        rounded = -(-int(2 * factor * hidden / 3) // 256) * 256  # as the model's own code rounds
+        block = DenseFeedForward(feed_forward.whole("intermediate_size", default=rounded or None), blocks.gated(config))
+    for inner, name in ((attention, "attention"), (feed_forward, "ffn")):
+        inner.value(
+            "sparsify", "window_length", "num_sink_tokens", "use_prefill_window_in_sink_attention", "parallel_blocks"
         )
-    return sparse
+        inner.value("unshifted_sink", "hidden_act", "gated", "llama4", "moe", "mamba", "head_dim")
+        mixers.inherit(config, inner, f"block_configs.{name}")
+    return [*([Block(mixer, block)] if mixer or block else []), *extra]
 
 
-def _gated(config: Config) -> bool:
-    known = config.value("gated")
-    activation = config.text("mlp_hidden_act", "hidden_act", "hidden_activation", "activation_function")
-    if isinstance(known, bool):
-        return known
-    if activation in PLAIN_ACTIVATIONS:
-        return False
-    if activation and activation not in GATED_ACTIVATIONS:
-        config.fault(f"hidden_act: cannot tell whether a feed-forward block with {activation} has a gate")
-    return True
+def _mapping(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
 
 
-def _dense(config: Config, hidden: int, *names: str) -> DenseFeedForward:
-    factor = config.whole("width_factor", default=0, smallest=0)
-    width = config.whole(*names, "intermediate_size", "n_inner", "ffn_hidden_size", default=factor * hidden or None)
-    return DenseFeedForward(width, _gated(config))
-
-
-def _experts(config: Config, hidden: int) -> Experts:
-    experts = config.whole(*EXPERT_COUNTS)
-    top_k = config.whole("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts")
-    width = config.whole("moe_intermediate_size", "intermediate_size")
-    if top_k > experts:
-        config.fault(f"num_experts_per_tok: {top_k} is more than {experts} experts")
-    return Experts(experts, top_k, width, _shared_width(config, hidden, width), _gated(config))
-
-
-def _shared_width(config: Config, hidden: int, expert_width: int) -> int:
-    """Width of everything that runs beside the routed experts, summed."""
-    width = config.whole(
-        "shared_expert_intermediate_size",
-        "moe_shared_expert_intermediate_size",
-        "share_expert_dim",
-        "shared_intermediate_size",
-        default=0,
-        smallest=0,
-    )
-    shared_experts = config.whole("n_shared_experts", "num_shared_experts", default=0, smallest=0)
+def _side_parameters(config: Config, hidden: int, layers: int) -> int:
+    """Per-layer embedding tables with their projections, and the small matrices that come with them (Gemma 3n, 4)."""
+    width = config.whole("hidden_size_per_layer_input", default=0, smallest=0)
     if not width:
-        width = shared_experts * expert_width
-    if config.flag("dense_beside_experts", "shared_is_dense", default=False):
-        width += _dense(config, hidden).intermediate
-    return width
+        return 0
+    table = config.whole("vocab_size_per_layer_input", "vocab_size") * layers * width
+    projections = 3 * hidden * layers * width  # of all tables once, and a gate and a projection in each layer
+    streams = config.whole("altup_num_inputs", default=1)
+    rank = config.whole("laurel_rank", default=0, smallest=0)
+    config.note(f"per-layer embeddings of {table / 1e9:.2f} billion parameters are looked up: held, not active")
+    return table + projections + 2 * (streams - 1) * hidden * hidden + 2 * hidden * rank * layers
+
+
+def _reused_parameters(config: Config, hidden: int, found: list[Block]) -> int:
+    """What layers that share one attention block count too often (Zamba2); its wider input and adapters count back."""
+    shared = config.whole("num_mem_blocks", default=0, smallest=0)
+    uses = sum(block.mixer is not None and block.feed_forward is not None for block in found)
+    if not shared or not uses:
+        config.value("use_mem_rope")
+        return 0
+    sample = next(block for block in found if block.mixer is not None and block.feed_forward is not None)
+    heads, dim = config.whole(*mixers.HEADS), config.whole("attention_head_dim")
+    width = heads * dim
+    inner = sample.feed_forward.intermediate if isinstance(sample.feed_forward, DenseFeedForward) else 0
+    listed = 4 * hidden * width + 3 * hidden * inner
+    held = 3 * width * width + width * hidden + 3 * hidden * inner
+    rank = config.whole("adapter_rank", "lora_rank", default=0, smallest=0)
+    adapters = rank * (hidden + 2 * inner) + hidden * hidden
+    if config.flag("use_shared_attention_adapter", "use_shared_attention_lora", default=False):
+        adapters += 3 * rank * 2 * width
+    config.value("attention_hidden_size", "use_shared_mlp_adapter", "use_shared_block_lora", "num_query_groups")
+    config.note(f"{uses} layers share {shared} attention blocks, held once; each use keeps its own keys and values")
+    return uses * (listed - adapters) - shared * held

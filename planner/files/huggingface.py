@@ -6,27 +6,45 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.errors import Fault, InputError
-from planner.files.config_families import FAMILY_DEFAULTS
+from planner.files.config_encoders import encoder_parameters
+from planner.files.config_families import FAMILY_DEFAULTS, NESTED_DEFAULTS
+from planner.files.config_formats import checkpoint_format
 from planner.files.config_keys import Config
-from planner.files.config_layers import read_layers
+from planner.files.config_layers import draft_layers, read_layers
 from planner.records import ModelShape
 
 LARGEST_HIDDEN = 1_000_000
 LARGEST_CONTEXT = 1_000_000_000
-WRAPPERS = ("text_config", "llm_config", "language_config")
-FROM_WRAPPER = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "vocab_size")
-DECODER_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForImageTextToText")
+WRAPPERS = ("thinker_config", "text_config", "llm_config", "language_config", "text_model_config", "language_model")
+FLATTENED = ("attn_config", "ffn_config")  # DBRX and MPT
+FROM_WRAPPER = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "vocab_size", "expert_dtype")
+DECODER_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForImageTextToText", "ForCausalLMV2")
+DECODER_NAMES = ("ChatGLMModel", "ForCausalLM", "BloomModel", "GPTNeoXModel")
+HIDDEN = ("hidden_size", "n_embd", "d_model", "n_embed", "dim")
+CONTEXT = (
+    "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "model_max_length", "max_seq_len",
+    "max_seq_length", "n_ctx",
+)  # fmt: skip
 # Features with a known meaning that the record of a shape cannot hold.
 NOT_COUNTED = {
-    "num_kv_shared_layers": "layers that reuse another layer's keys and values",
-    "hidden_size_per_layer_input": "per-layer input embeddings",
-    "use_double_wide_mlp": "feed-forward blocks of two widths",
-    "compress_ratios": "keys and values compressed along the sequence",
-    "mla_use_output_gate": "an output gate on latent attention",
-    "routed_expert_hidden_size": "experts that work in a latent narrower than the hidden size",
-    "attn_res_block_size": "attention across layers",
+    "cross_attention_layers": "layers that attend to the tokens of an encoder",
+    "attention_window_size": "recurrent layers of the Griffin family",
+    "engram_layers": "layers that look tokens up in a memory of n-grams",
 }
-STORED_AS = {"bfloat16": "bf16", "float16": "bf16", "float32": "bf16"}
+
+BY_HAND = """\
+to plan it all the same, describe it by hand and give that file in place of the config (keys: models/README.md):
+    id: {id}                  # = the name of the file, {stem}.yaml
+    architecture: {family}
+    source: where the sizes are from
+    hidden: {hidden}
+    vocabulary: {vocabulary}
+    tied_embeddings: false
+    max_context_tokens: {context}
+    layers:
+      - count: {layers}
+        mixer: {{kind: softmax, query_heads: {heads}, kv_heads: {kv_heads}, key_dim: {dim}, value_dim: {dim}}}
+        feed_forward: {{kind: dense, intermediate: {width}}}"""
 
 
 def shape_from_config(config: Mapping[str, Any], model_id: str) -> ModelShape:
@@ -43,35 +61,46 @@ def shape_from_config(config: Mapping[str, Any], model_id: str) -> ModelShape:
     ------
     InputError
         Every reason why the file does not describe a decoder that can be counted: missing or impossible sizes, an
-        adapter, an encoder, features that are not understood. Nothing is filled in silently: what a family's config
-        class takes for granted is listed in `config_families`.
+        adapter, an encoder, features that are not understood; for those with a file to describe the model by hand.
+        Nothing is filled in silently: what a family's config class takes for granted is listed in `config_families`.
     """
     _refuse_other_files(config)
-    values = _decoder_values(config)
+    values, nested = _decoder_values(config)
     family = str(values.get("model_type") or config.get("model_type") or "")
-    keys = Config(values, FAMILY_DEFAULTS.get(family, {}))
-    hidden = keys.whole("hidden_size", "n_embd", "d_model", largest=LARGEST_HIDDEN)
+    keys = Config(values, FAMILY_DEFAULTS.get(family, {}), NESTED_DEFAULTS.get(family) if nested else None)
+    hidden = keys.whole(*HIDDEN, largest=LARGEST_HIDDEN)
     layers = read_layers(keys, hidden)
-    context = keys.whole(
-        "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "model_max_length",
-        largest=LARGEST_CONTEXT,
-    )  # fmt: skip
+    encoders, encoder_notes = encoder_parameters({**values, **config})
+    stored = checkpoint_format(keys)
+    kinds = layers.kinds()
     shape = ModelShape(
         id=model_id,
         architecture=family or _architectures(config)[0],
         hidden=hidden,
         vocabulary=keys.whole("vocab_size", "padded_vocab_size"),
-        layers=layers,
-        tied_embeddings=keys.flag("tie_word_embeddings"),
-        max_context_tokens=context,
-        checkpoint_format=_checkpoint_format(keys),
-        draft_layers=_draft_layers(keys),
-        notes=tuple(dict.fromkeys(keys.notes)),
+        layers=kinds,
+        tied_embeddings=keys.flag("tie_word_embeddings", "tie_embedding"),
+        max_context_tokens=keys.whole(*CONTEXT, largest=LARGEST_CONTEXT),
+        checkpoint_format=stored.weights,
+        draft_layers=draft_layers(keys),
+        declared_layers=layers.declared if layers.declared != sum(kind.count for kind in kinds) else 0,
+        borrowed_kv=layers.borrowed(),
+        side_parameters=layers.side_parameters,
+        reused_parameters=layers.reused_parameters,
+        encoder_parameters=encoders,
+        checkpoint_other_format=stored.other,
     )
-    faults = [*_not_understood(keys, values), *dict.fromkeys(keys.faults)]
-    if faults:
-        raise InputError([Fault(fault) for fault in faults])
-    return shape
+    _raise_faults(keys, values, shape)
+    return _with_notes(shape, keys, encoder_notes)
+
+
+def _with_notes(shape: ModelShape, keys: Config, more: list[str]) -> ModelShape:
+    from dataclasses import replace
+
+    unread = keys.unread_sizes()
+    if unread:
+        more = [*more, f"not read, and taken to leave the shape alone: {', '.join(unread)}"]
+    return replace(shape, notes=tuple(dict.fromkeys([*keys.notes, *more])))
 
 
 def _refuse_other_files(config: Mapping[str, Any]) -> None:
@@ -79,10 +108,15 @@ def _refuse_other_files(config: Mapping[str, Any]) -> None:
         base = config.get("base_model_name_or_path")
         named = f' "{base}"' if isinstance(base, str) and base else ""
         raise InputError(f"this is the config of an adapter; give its base model{named}")
+    if "_class_name" in config or "_diffusers_version" in config:
+        name = config.get("_class_name")
+        raise InputError(f"{name or 'this'} is a part of a diffusion pipeline; only decoders of text are planned")
+    if "weight_map" in config:
+        raise InputError("this is the index of weight files; give the config.json beside it")
     names = _architectures(config)
     if config.get("is_encoder_decoder") is True:
         raise InputError(f"{', '.join(names) or 'this model'} has an encoder and a decoder; only decoders are planned")
-    if names and not any(name.endswith(DECODER_ENDINGS) for name in names):
+    if names and not any(name.endswith(DECODER_ENDINGS) or name in DECODER_NAMES for name in names):
         raise InputError(f"{', '.join(names)} generates no text token by token; only decoders are planned")
     if not names and not config.get("model_type"):
         raise InputError("this is not the config.json of a model: it has neither architectures nor model_type")
@@ -93,89 +127,57 @@ def _architectures(config: Mapping[str, Any]) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-def _decoder_values(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of the text decoder: those of the file, or of the part of it that describes the decoder."""
-    for name in WRAPPERS:
-        inner = config.get(name)
-        if isinstance(inner, dict):
-            outer = {key: config[key] for key in FROM_WRAPPER if config.get(key) is not None}
-            return {**outer, **{key: value for key, value in inner.items() if value is not None}}
-        if inner is not None:
+def _decoder_values(config: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The keys of the text decoder, and whether they stand in a part of the file that describes the decoder."""
+    values, nested = dict(config), False
+    for _ in range(len(WRAPPERS)):
+        name = next((name for name in WRAPPERS if values.get(name) is not None), None)
+        if name is None:
+            break
+        inner = values[name]
+        if not isinstance(inner, dict):
             raise InputError(f"{name} is not a mapping")
-    return dict(config)
+        outer = {key: values[key] for key in FROM_WRAPPER if values.get(key) is not None}
+        values, nested = {**outer, **{key: value for key, value in inner.items() if value is not None}}, True
+    for name in FLATTENED:
+        inner = values.get(name)
+        if isinstance(inner, dict):
+            values = {**{key: value for key, value in inner.items() if key != "model_type"}, **values}
+            values.pop(name, None)
+    return values, nested
 
 
-def _not_understood(keys: Config, values: Mapping[str, Any]) -> list[str]:
+def _raise_faults(keys: Config, values: Mapping[str, Any], shape: ModelShape) -> None:
     unread = keys.unread_structure()
-    named = [key for key in unread if key in NOT_COUNTED]
-    faults = [f"{key}: {NOT_COUNTED[key]} cannot be counted yet" for key in named]
+    odd = [f"{key}: {NOT_COUNTED[key]} cannot be counted yet" for key in unread if key in NOT_COUNTED]
     others = [key for key in unread if key not in NOT_COUNTED]
     if others:
-        faults.append(f"not understood, and may change the shape of the model: {', '.join(others)}")
-    return faults
+        odd.append(f"not understood, and may change the shape of the model: {', '.join(others)}")
+    faults = [*odd, *dict.fromkeys(keys.faults)]
+    if not faults:
+        return
+    strange = odd or shape.architecture not in FAMILY_DEFAULTS
+    raise InputError([Fault(fault) for fault in (*faults, *([_by_hand(shape, values)] if strange else []))])
 
 
-def _draft_layers(keys: Config) -> int:
-    declared = keys.whole("num_nextn_predict_layers", "mtp_num_hidden_layers", default=0, smallest=0)
-    modules = keys.whole("num_mtp_modules", default=0, smallest=0)
-    return declared or modules * keys.whole("mtp_transformer_layers", default=0, smallest=0)
+def _by_hand(shape: ModelShape, values: Mapping[str, Any]) -> str:
+    """The least model file, with the sizes that could be read."""
+    from planner.records import DenseFeedForward, Experts, SoftmaxAttention
 
-
-# ------------------------------------------------------------------------------------------------- checkpoint format
-
-
-def _checkpoint_format(keys: Config) -> str:
-    quantization = keys.value("quantization_config")
-    if quantization is None:
-        stored = keys.text("torch_dtype", "dtype") or "bfloat16"
-        if stored not in STORED_AS:
-            keys.fault(f"torch_dtype: {stored} is not understood; known: {', '.join(STORED_AS)}")
-        return STORED_AS.get(stored, "bf16")
-    if not isinstance(quantization, dict):
-        keys.fault("quantization_config is not a mapping")
-        return "bf16"
-    found = _quantized_format(quantization)
-    if not found:
-        keys.fault(f"quantization_config: method {quantization.get('quant_method')!r} is not understood")
-    return found or "bf16"
-
-
-def _quantized_format(quantization: Mapping[str, Any]) -> str:
-    """The weight format of a quantization_config; empty when it is not understood."""
-    method = str(quantization.get("quant_method") or "").lower()
-    if method == "fp8":
-        return "fp8_block" if quantization.get("weight_block_size") else "fp8"
-    if method in ("mxfp4", "fbgemm_fp8"):
-        return "mxfp4" if method == "mxfp4" else "fp8"
-    if method in ("gptq", "awq", "auto-round"):
-        return _integer_format(quantization.get("bits") or quantization.get("w_bit"))
-    if method == "bitsandbytes":
-        return "int4" if quantization.get("load_in_4bit") else "int8" if quantization.get("load_in_8bit") else ""
-    if method in ("modelopt", "modelopt_fp4"):
-        return {"FP8": "fp8", "NVFP4": "nvfp4"}.get(str(quantization.get("quant_algo")), "")
-    if method == "compressed-tensors":
-        return _compressed_tensors_format(quantization)
-    return ""
-
-
-def _compressed_tensors_format(quantization: Mapping[str, Any]) -> str:
-    groups = quantization.get("config_groups")
-    found = {_group_format(group) for group in groups.values()} if isinstance(groups, dict) else set()
-    return found.pop() if len(found) == 1 else ""
-
-
-def _group_format(group: Any) -> str:
-    weights = group.get("weights") if isinstance(group, dict) else None
-    if not isinstance(weights, dict):
-        return ""
-    packed = str(group.get("format") or "")
-    bits, kind = weights.get("num_bits"), weights.get("type")
-    if (bits, kind) == (4, "float"):
-        return "mxfp4" if packed.startswith("mxfp4") or weights.get("group_size") == 32 else "nvfp4"
-    if (bits, kind) == (8, "float"):
-        return "fp8_block" if weights.get("block_structure") else "fp8"
-    return _integer_format(bits) if kind == "int" else ""
-
-
-def _integer_format(bits: Any) -> str:
-    return "int4" if bits == 4 else "int8" if bits == 8 else ""
+    kind = shape.layers[0] if shape.layers else None
+    mixer = kind.mixer if kind and isinstance(kind.mixer, SoftmaxAttention) else SoftmaxAttention(32, 8, 128, 128)
+    block = kind.feed_forward if kind else None
+    width = block.intermediate if isinstance(block, DenseFeedForward | Experts) else 4 * shape.hidden
+    return BY_HAND.format(
+        id=shape.id,
+        stem=shape.id.replace("/", "--"),
+        family=shape.architecture,
+        hidden=shape.hidden,
+        vocabulary=shape.vocabulary,
+        context=shape.max_context_tokens,
+        layers=values.get("num_hidden_layers") or 1,
+        heads=mixer.query_heads,
+        kv_heads=mixer.kv_heads,
+        dim=mixer.key_dim,
+        width=width,
+    )

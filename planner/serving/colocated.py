@@ -18,7 +18,7 @@ from planner.queueing.waiting import Wait
 from planner.records import STATISTICS, Floats, Mode, Note, PoolState
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
-from planner.serving.statistics import statistics
+from planner.serving.statistics import over_windows, statistics
 from planner.serving.traffic import trace_work
 
 REFINEMENTS = 1  # passes that move the linear step law to the batch it is used at
@@ -276,15 +276,16 @@ def _step_parts(pool: ColocatedLaw) -> dict[str, float]:
 def _state(pool: ColocatedLaw) -> PoolState:
     role = pool.role
     spread = pool.law.gaps.batch
-    variance = float(spread.variance[0, 0] @ role.traffic.window_weights) / role.dp
-    mean = float(pool.mean_batch[0, 0])
-    p99_bytes = float(np.ravel(kv_tokens_quantile(mean / role.dp, variance, role.resident_bytes_moments, 0.99))[0])
+    mean, variance = over_windows(
+        spread.mean[0, 0] / role.dp, spread.variance[0, 0] / role.dp, role.traffic.window_weights
+    )
+    p99_bytes = float(np.ravel(kv_tokens_quantile(mean, variance, role.resident_bytes_moments, 0.99))[0])
     trust, reason = _trust(pool)
     return PoolState(
         utilization=float(pool.utilization[0, 0]),
-        mean_batch=mean,
+        mean_batch=mean * role.dp,
         kv_capacity_tokens=role.kv_capacity_tokens,
-        kv_mean_tokens=mean * role.traffic.context_moments[0],
+        kv_mean_tokens=mean * role.dp * role.traffic.context_moments[0],
         kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / role.kv_bytes_per_resident_token * role.dp,
         memory_bytes=role.memory.parts(),
         trust=trust,

@@ -16,7 +16,7 @@ from planner.queueing.waiting import Wait
 from planner.records import Floats, PoolState, Scenario, TransferState
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
-from planner.serving.statistics import averaged_over_stay_s, combined, statistics, waiting_atoms
+from planner.serving.statistics import averaged_over_stay_s, combined, over_windows, statistics, waiting_atoms
 from planner.serving.traffic import Traffic, trace_work
 from planner.serving.transfer import Transfer, transfer
 
@@ -222,8 +222,9 @@ def _prefill_state(law: PrefillLaw) -> PoolState:
 def decode_state(law: DecodeLaw, moved: Transfer | None = None) -> PoolState:
     """State of the decode pool's first entry: load, batch, KV held per worker."""
     role = law.role
-    mean = float(law.mean_batch[0]) / role.dp
-    variance = float(np.asarray(law.batch.variance_batch)[0] @ role.traffic.window_weights) / role.dp
+    mean, variance = over_windows(
+        law.batch.mean_batch[0] / role.dp, law.batch.variance_batch[0] / role.dp, role.traffic.window_weights
+    )
     p99_bytes = float(np.ravel(kv_tokens_quantile(mean, variance, role.resident_bytes_moments, 0.99))[0])
     per_token = role.kv_bytes_per_resident_token
     utilization = float(law.utilization[0])

@@ -28,6 +28,12 @@ def averaged_over_stay_s(mean_itl_s: Floats | float, itl_quantile_s: Floats | fl
     return (1.0 - STAY_AVERAGING_FACTOR) * mean + STAY_AVERAGING_FACTOR * quantile
 
 
+def over_windows(means: Floats, variances: Floats, weights: Floats) -> tuple[float, float]:
+    """Mean and variance over time of what has a mean and a variance in each window: within plus between."""
+    mean = float(weights @ means)
+    return mean, float(weights @ variances + weights @ (means - mean) ** 2)
+
+
 def waiting_atoms(probability: float, mean_s: float, atoms: int = 8) -> tuple[Floats, Floats]:
     """Zero with 1 - probability, else exponential: as atoms, so that it can be convolved with a length law.
 

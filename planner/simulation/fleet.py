@@ -204,7 +204,13 @@ class Fleet:
 def _pool(plan: PoolPlan, ledger: Ledger, router: RouterName, random: np.random.Generator, offset: int) -> _Pool:
     log = Log()
     workers = [Worker(plan.law, plan.ranks, plan.schedule, ledger, log) for _ in range(plan.replicas)]
-    return _Pool(workers, Router(router, plan.replicas, plan.ranks, random), log, offset, [0.0] * plan.replicas)
+    ranks = [rank for worker in workers for rank in worker.ranks]
+
+    def prompts() -> Floats:
+        return np.array([float(len(rank.waiting) + len(rank.active)) for rank in ranks])
+
+    chooser = Router(router, plan.replicas, plan.ranks, random, prompts)
+    return _Pool(workers, chooser, log, offset, [0.0] * plan.replicas)
 
 
 def _idle_prefill_s(plan: PoolPlan, requests: Requests, ledger: Ledger) -> list[float]:

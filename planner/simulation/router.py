@@ -2,59 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
-RouterName = Literal["join-shortest-queue", "round-robin", "random", "least-work"]
-ROUTERS: tuple[RouterName, ...] = ("join-shortest-queue", "round-robin", "random", "least-work")
+from planner.records import Floats
+
+RouterName = Literal["join-shortest-queue", "fewest-prompts", "least-work", "round-robin", "random"]
+ROUTERS: tuple[RouterName, ...] = ("join-shortest-queue", "fewest-prompts", "least-work", "round-robin", "random")
 
 
 class Router:
-    """Sees outstanding requests (or the prompt work left) of every rank, as a front end does.
+    """A front end that sees every rank.
 
-    Join-shortest-queue takes the rank with the fewest outstanding requests, then the emptiest worker, then by lot.
+    join-shortest-queue : fewest outstanding requests on the rank, waiting and decoding alike; then the emptiest worker
+    fewest-prompts : fewest prompts not prefilled yet, then as above
+    least-work : least prefill time left, then as above; with one rank a worker and no decodes a central queue
+    round-robin, random : blind
+
+    What is still equal is drawn by lot. `prompts` counts the prompts on every rank.
     """
 
-    def __init__(self, policy: RouterName, workers: int, ranks: int, random: np.random.Generator) -> None:
+    def __init__(
+        self, policy: RouterName, workers: int, ranks: int, random: np.random.Generator, prompts: Callable[[], Floats]
+    ) -> None:
         self._policy = policy
         self._ranks = ranks
-        self._servers = workers * ranks
-        self._keys = np.zeros(self._servers, dtype=np.int64)
-        self._outstanding = np.zeros(workers, dtype=np.int64)
-        self._free_s = np.zeros(self._servers)
+        self._prompts = prompts
+        self._outstanding = np.zeros(workers * ranks)
+        self._free_s = np.zeros(workers * ranks)
         self._random = random
         self._next = -1
 
     def choose(self, now_s: float, work_s: float) -> tuple[int, int]:
         """Worker and rank of the next request; `work_s` is what its prompt takes on an idle rank."""
-        server = self._server(now_s, work_s)
-        worker, rank = divmod(server, self._ranks)
-        self._count(worker, rank, 1)
-        return worker, rank
+        server = self._server(now_s)
+        self._outstanding[server] += 1.0
+        self._free_s[server] = max(float(self._free_s[server]), now_s) + work_s
+        return divmod(server, self._ranks)
 
     def release(self, worker: int, rank: int) -> None:
-        self._count(worker, rank, -1)
+        self._outstanding[worker * self._ranks + rank] -= 1.0
 
-    def _count(self, worker: int, rank: int, change: int) -> None:
-        if self._ranks > 1:
-            self._outstanding[worker] += change
-        self._keys[worker * self._ranks + rank] += change
-
-    def _server(self, now_s: float, work_s: float) -> int:
-        if self._servers == 1:
+    def _server(self, now_s: float) -> int:
+        count = self._outstanding.size
+        if count == 1:
             return 0
         if self._policy == "round-robin":
-            self._next = (self._next + 1) % self._servers
+            self._next = (self._next + 1) % count
             return self._next
         if self._policy == "random":
-            return int(self._random.integers(self._servers))
-        if self._policy == "least-work":
-            server = int(np.argmin(np.maximum(self._free_s, now_s)))
-            self._free_s[server] = max(float(self._free_s[server]), now_s) + work_s
-            return server
-        keys = self._keys
-        if self._ranks > 1:
-            keys = keys * (int(self._outstanding.max()) + 1) + np.repeat(self._outstanding, self._ranks)
-        least = np.flatnonzero(keys == keys.min())
-        return int(least[int(self._random.random() * least.size)]) if least.size > 1 else int(least[0])
+            return int(self._random.integers(count))
+        if self._policy == "join-shortest-queue":
+            return self._emptiest(np.flatnonzero(self._outstanding == self._outstanding.min()))
+        seen = self._prompts() if self._policy == "fewest-prompts" else np.maximum(self._free_s, now_s)
+        least = np.flatnonzero(seen == seen.min())
+        own = self._outstanding[least]
+        return self._emptiest(least[own == own.min()])
+
+    def _emptiest(self, equal: np.ndarray[tuple[int], np.dtype[np.intp]]) -> int:
+        """Of ranks with as few requests, one on the worker with the fewest."""
+        if self._ranks > 1 and equal.size > 1:
+            workers = self._outstanding.reshape(-1, self._ranks).sum(axis=1)[equal // self._ranks]
+            equal = equal[workers == workers.min()]
+        return int(equal[int(self._random.random() * equal.size)]) if equal.size > 1 else int(equal[0])

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def agree(old: str, new: str) -> bool:
     lines = [[line.split() for line in _BARS.sub("", text).strip().splitlines()] for text in (old, new)]
     if [len(line) for line in lines[0]] != [len(line) for line in lines[1]]:
         return False
-    words = zip(sum(lines[0], []), sum(lines[1], []), strict=True)
+    words = zip(*(chain.from_iterable(text) for text in lines), strict=True)
     return all(_same_word(first, second) for first, second in words)
 
 

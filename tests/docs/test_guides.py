@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +61,12 @@ def test_no_path_of_a_machine(page: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------- yaml
 
 
-def yaml_blocks() -> Iterator[Any]:
-    for page in WRITTEN:
-        for number, block in enumerate(fences(page, "yaml"), 1):
-            yield pytest.param(block, id=f"{name_of(page)}-{number}")
+def yaml_blocks() -> list[Any]:
+    return [
+        pytest.param(block, id=f"{name_of(page)}-{number}")
+        for page in WRITTEN
+        for number, block in enumerate(fences(page, "yaml"), 1)
+    ]
 
 
 @pytest.mark.parametrize("block", yaml_blocks())
@@ -100,8 +101,8 @@ def check_command(line: str) -> None:
         if word in getattr(command, "commands", {}):
             command = command.commands[word]
         elif word.startswith("-"):
-            known = {option for parameter in command.params for option in parameter.opts} | {"-h", "--help", "-qq", "-vv"}
-            assert word in known, f"{line}: no option {word}"
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert word in {*known, "-h", "--help", "-qq", "-vv"}, f"{line}: no option {word}"
         else:
             assert not getattr(command, "commands", {}), f"{line}: no command {word}"
 

@@ -15,7 +15,6 @@ from planner.records import Budget, Deployment, Plan, Scenario, Target
 from planner.serving.predict import predict
 
 few = settings(max_examples=5, deadline=None, derandomize=True)
-CHEAP = pytest.approx
 
 
 def question(requests_per_s: float = 60.0, **changes: object) -> Scenario:

@@ -5,8 +5,10 @@ Each function reads the layer that `config.layer` names.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from planner.files.config_keys import Config
-from planner.records import DenseFeedForward, Experts
+from planner.records import DenseFeedForward, Experts, FeedForward, Mixer
 
 GATED_ACTIVATIONS = frozenset(
     {"silu", "swish", "swiglu", "swigluoai", "gelu_pytorch_tanh", "geglu", "gegelu", "situ", "swiglu_oai"}
@@ -28,6 +30,15 @@ _SHARED_WIDTHS = (
     "shared_intermediate_size",
 )  # fmt: skip
 _SHARED_COUNTS = ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One layer, or one part of it that stands alone; `borrowed_kv`: it reads the keys and values of others."""
+
+    mixer: Mixer | None
+    feed_forward: FeedForward
+    borrowed_kv: bool = False
 
 
 def has_experts(config: Config) -> bool:
@@ -81,7 +92,7 @@ def gated(config: Config) -> bool:
 
 def dense(config: Config, hidden: int, beside_experts: bool = False) -> DenseFeedForward:
     """The dense block of a layer; where other layers have experts its width may have a key of its own."""
-    names = (*_DENSE_WIDTHS, *WIDTHS) if beside_experts else WIDTHS
+    names: tuple[str, ...] = (*_DENSE_WIDTHS, *WIDTHS) if beside_experts else WIDTHS
     if not beside_experts and not config.has(*WIDTHS):
         names = (*WIDTHS, *_SHARED_WIDTHS)  # Granite without experts keeps only its shared block
     factor = config.factor("width_factor", "expansion_ratio", "ffn_mult", default=0.0)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from planner.files import config_blocks as blocks
 from planner.files import config_mixers as mixers
+from planner.files import config_odd as odd
+from planner.files.config_blocks import Block
 from planner.files.config_families import EVERY_LAYER
 from planner.files.config_keys import Config
 from planner.records import DenseFeedForward, FeedForward, LayerKind, Mixer
@@ -23,16 +25,6 @@ LAYER_WORDS = {
     "chunked_attention": WINDOW, "local": WINDOW, "local_attention": WINDOW, "linear_attention": LINEAR,
     "lightning_attention": LINEAR, "mamba": MAMBA, "mamba2": MAMBA, "conv": CONV, "hybrid": BOTH,
 }  # fmt: skip
-PATTERN_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One layer, or one part of it that stands alone; `borrowed_kv`: it reads the keys and values of others."""
-
-    mixer: Mixer | None
-    feed_forward: FeedForward
-    borrowed_kv: bool = False
 
 
 @dataclass(slots=True)
@@ -43,7 +35,6 @@ class Layers:
     declared: int
     side_parameters: int = 0
     reused_parameters: int = 0
-    notes: list[str] = field(default_factory=list)
 
     def kinds(self) -> tuple[LayerKind, ...]:
         """Equal blocks counted together, in order of first appearance."""
@@ -60,17 +51,30 @@ def read_layers(config: Config, hidden: int) -> Layers:
     """The layers of a decoder. Faults are left in `config`."""
     layers = _layer_count(config)
     config.layers = layers
-    spare = draft_layers(config)
-    if config.has("block_configs"):
-        found = _configured_blocks(config, hidden, layers, spare)
-    elif config.has("zero_expert_num"):
-        found = _doubled_blocks(config, hidden, layers)
-    else:
-        found = _single_blocks(config, hidden, layers)
-        found = _blocks(config, hidden, layers, spare) if found is None else found
+    found = _read_blocks(config, hidden, layers, draft_layers(config))
     config.layer = None
-    side = _side_parameters(config, hidden, layers)
-    return Layers(found, layers, side, _reused_parameters(config, hidden, found))
+    side = odd.side_parameters(config, hidden, layers)
+    return Layers(found, layers, side, odd.reused_parameters(config, hidden, found))
+
+
+def _read_blocks(config: Config, hidden: int, layers: int, spare: int) -> list[Block]:
+    if config.has("zero_expert_num"):
+        return odd.doubled_blocks(config, hidden, layers)
+    listed = config.value("block_configs") or []
+    if listed:
+        if (
+            not isinstance(listed, list)
+            or len(listed) != layers
+            or not all(isinstance(entry, dict) for entry in listed)
+        ):
+            config.fault(f"block_configs: want one mapping for each of {layers} layers")
+            return []
+        if any("attention" in entry or "ffn" in entry for entry in listed):
+            return odd.searched_blocks(config, hidden, listed)
+        config.overrides = dict(enumerate(listed))  # Puzzle: sizes that differ by layer
+        config.value("block_type")
+    single = odd.single_blocks(config, hidden, layers)
+    return _blocks(config, hidden, layers, spare) if single is None else single
 
 
 def _layer_count(config: Config) -> int:
@@ -87,43 +91,6 @@ def draft_layers(config: Config) -> int:
     modules = config.whole("num_mtp_modules", default=0, smallest=0)
     config.value("mtp_hybrid_override_pattern", "mtp_layers_block_type")
     return declared or modules * config.whole("mtp_transformer_layers", default=0, smallest=0)
-
-
-# ------------------------------------------------------------------------------------------------- layers of one block
-
-
-def _single_blocks(config: Config, hidden: int, layers: int) -> list[Block] | None:
-    """Layers that hold one block each, spelled by letter or word (Nemotron-H); None when this model has none such."""
-    pattern = config.per_layer("hybrid_override_pattern", layers)
-    words = config.value("layers_block_type")
-    if pattern is not None:
-        unknown = sorted({str(letter) for letter in pattern} - set(PATTERN_LETTERS))
-        if unknown:
-            config.fault(f"hybrid_override_pattern: letters {' '.join(unknown)} are not understood; known: M * - E")
-            return []
-        words = [PATTERN_LETTERS[letter] for letter in pattern]
-    elif config.has("hybrid_override_pattern"):
-        return []
-    elif not isinstance(words, list) or not {"moe", "mlp"} & {str(word) for word in words}:
-        return None
-    builders: dict[str, Callable[[], Block]] = {
-        "mamba": lambda: Block(mixers.mamba(config, hidden), None),
-        "linear_attention": lambda: Block(mixers.mamba(config, hidden), None),
-        "attention": lambda: Block(mixers.softmax(config, hidden, windowed=False), None),
-        "full_attention": lambda: Block(mixers.softmax(config, hidden, windowed=False), None),
-        "mlp": lambda: Block(None, blocks.dense(config, hidden)),
-        "moe": lambda: Block(None, blocks.experts(config, hidden)),
-    }
-    unknown = sorted({str(word) for word in words} - set(builders))
-    if unknown:
-        config.fault(f"layers_block_type: {', '.join(unknown)} not understood; known: {', '.join(builders)}")
-        return []
-    return [_at(config, layer, builders[word]) for layer, word in enumerate(words[:layers])]
-
-
-def _at(config: Config, layer: int, build: Callable[[], Block]) -> Block:
-    config.layer = layer
-    return build()
 
 
 # -------------------------------------------------------------------------------------------------- layers of two parts
@@ -223,8 +190,8 @@ def _latent_reader(config: Config, hidden: int, layers: int, spare: int) -> tupl
     if config.has("layer_group_size"):
         words = _grouped(config, layers)
         return words, lambda _, word: mixers.linear(config, hidden) if word == LINEAR else mixers.latent(config, hidden)
-    words = config.per_layer("indexer_types", layers, spare) or ["full"] * layers
-    unknown = sorted({str(word) for word in words} - {"full", "shared"})
+    words = [str(word) for word in config.per_layer("indexer_types", layers, spare) or ["full"] * layers]
+    unknown = sorted(set(words) - {"full", "shared"})
     if unknown:
         config.fault(f"indexer_types: {', '.join(unknown)} not understood; known: full, shared")
 
@@ -232,7 +199,7 @@ def _latent_reader(config: Config, hidden: int, layers: int, spare: int) -> tupl
         mixer = mixers.latent(config, hidden)
         return mixers.without_indexer(mixer) if word == "shared" else mixer
 
-    return [str(word) for word in words], read
+    return words, read
 
 
 def _delta_reader(config: Config, hidden: int, inner: Config, layers: int) -> tuple[list[str], MixerOf]:
@@ -325,103 +292,3 @@ def _grouped(config: Config, layers: int) -> list[str]:
     size = config.whole("layer_group_size")
     whole = layers // size * size
     return [FULL if (layer + 1) % size == 0 or layer >= whole else LINEAR for layer in range(layers)]
-
-
-# ------------------------------------------------------------------------------------------------------ odd structures
-
-
-def _doubled_blocks(config: Config, hidden: int, layers: int) -> list[Block]:
-    """LongCat: a layer attends twice and has two dense blocks, with the experts beside the first."""
-    found: list[Block] = []
-    config.note("each layer attends twice; its halves are listed as two blocks")
-    for layer in range(layers):
-        config.layer = layer
-        attention = mixers.latent(config, hidden)
-        block, expert = blocks.dense(config, hidden), blocks.experts(config, hidden)
-        wide = type(expert)(expert.experts, expert.top_k, expert.intermediate, block.intermediate, expert.gated)
-        found += [Block(attention, wide), Block(attention, block)]
-    return found
-
-
-def _configured_blocks(config: Config, hidden: int, layers: int, spare: int) -> list[Block]:
-    """Layers that searched architectures describe one by one (Nemotron NAS and Puzzle)."""
-    listed = config.value("block_configs")
-    if not isinstance(listed, list) or len(listed) != layers or not all(isinstance(entry, dict) for entry in listed):
-        config.fault(f"block_configs: want one mapping for each of {layers} layers")
-        return []
-    if not any("attention" in entry or "ffn" in entry for entry in listed):
-        config.overrides = dict(enumerate(listed))
-        config.value("block_type")
-        return _single_blocks(config, hidden, layers) or _blocks(config, hidden, layers, spare)
-    found: list[Block] = []
-    for layer, entry in enumerate(listed):
-        config.layer = layer
-        found += _searched_block(config, hidden, entry)
-    return found
-
-
-def _searched_block(config: Config, hidden: int, entry: dict[str, object]) -> list[Block]:
-    attention, feed_forward = (Config(_mapping(entry.get(key)), {}) for key in ("attention", "ffn"))
-    mixer: Mixer | None = None
-    block: FeedForward = None
-    extra: list[Block] = []
-    if attention.flag("replace_with_linear", default=False):
-        extra.append(Block(None, DenseFeedForward(max(hidden // 2, 1), gated=False)))  # one square matrix
-    elif not attention.flag("no_op", default=False):
-        group = attention.whole("n_heads_in_group", default=1)
-        heads = config.whole(*mixers.HEADS)
-        kv_heads = attention.whole("num_key_value_heads", default=max(heads // group, 1))
-        config.overrides = {config.layer or 0: {"num_key_value_heads": kv_heads}}
-        mixer = mixers.softmax(config, hidden, windowed=False)
-    if feed_forward.flag("replace_with_linear", default=False):
-        extra.append(Block(None, DenseFeedForward(max(hidden // 2, 1), gated=False)))
-    elif not feed_forward.flag("no_op", default=False):
-        factor = feed_forward.factor("ffn_mult", default=0.0)
-        rounded = -(-int(2 * factor * hidden / 3) // 256) * 256  # as the model's own code rounds
-        block = DenseFeedForward(feed_forward.whole("intermediate_size", default=rounded or None), blocks.gated(config))
-    for inner, name in ((attention, "attention"), (feed_forward, "ffn")):
-        inner.value(
-            "sparsify", "window_length", "num_sink_tokens", "use_prefill_window_in_sink_attention", "parallel_blocks"
-        )
-        inner.value("unshifted_sink", "hidden_act", "gated", "llama4", "moe", "mamba", "head_dim")
-        mixers.inherit(config, inner, f"block_configs.{name}")
-    return [*([Block(mixer, block)] if mixer or block else []), *extra]
-
-
-def _mapping(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _side_parameters(config: Config, hidden: int, layers: int) -> int:
-    """Per-layer embedding tables with their projections, and the small matrices that come with them (Gemma 3n, 4)."""
-    width = config.whole("hidden_size_per_layer_input", default=0, smallest=0)
-    if not width:
-        return 0
-    table = config.whole("vocab_size_per_layer_input", "vocab_size") * layers * width
-    projections = 3 * hidden * layers * width  # of all tables once, and a gate and a projection in each layer
-    streams = config.whole("altup_num_inputs", default=1)
-    rank = config.whole("laurel_rank", default=0, smallest=0)
-    config.note(f"per-layer embeddings of {table / 1e9:.2f} billion parameters are looked up: held, not active")
-    return table + projections + 2 * (streams - 1) * hidden * hidden + 2 * hidden * rank * layers
-
-
-def _reused_parameters(config: Config, hidden: int, found: list[Block]) -> int:
-    """What layers that share one attention block count too often (Zamba2); its wider input and adapters count back."""
-    shared = config.whole("num_mem_blocks", default=0, smallest=0)
-    uses = sum(block.mixer is not None and block.feed_forward is not None for block in found)
-    if not shared or not uses:
-        config.value("use_mem_rope")
-        return 0
-    sample = next(block for block in found if block.mixer is not None and block.feed_forward is not None)
-    heads, dim = config.whole(*mixers.HEADS), config.whole("attention_head_dim")
-    width = heads * dim
-    inner = sample.feed_forward.intermediate if isinstance(sample.feed_forward, DenseFeedForward) else 0
-    listed = 4 * hidden * width + 3 * hidden * inner
-    held = 3 * width * width + width * hidden + 3 * hidden * inner
-    rank = config.whole("adapter_rank", "lora_rank", default=0, smallest=0)
-    adapters = rank * (hidden + 2 * inner) + hidden * hidden
-    if config.flag("use_shared_attention_adapter", "use_shared_attention_lora", default=False):
-        adapters += 3 * rank * 2 * width
-    config.value("attention_hidden_size", "use_shared_mlp_adapter", "use_shared_block_lora", "num_query_groups")
-    config.note(f"{uses} layers share {shared} attention blocks, held once; each use keeps its own keys and values")
-    return uses * (listed - adapters) - shared * held

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from planner.errors import Fault, InputError
@@ -65,12 +66,13 @@ def shape_from_config(config: Mapping[str, Any], model_id: str) -> ModelShape:
         Nothing is filled in silently: what a family's config class takes for granted is listed in `config_families`.
     """
     _refuse_other_files(config)
-    values, nested = _decoder_values(config)
+    levels = _levels(config)
+    values, nested = _decoder_values(levels), len(levels) > 1
     family = str(values.get("model_type") or config.get("model_type") or "")
     keys = Config(values, FAMILY_DEFAULTS.get(family, {}), NESTED_DEFAULTS.get(family) if nested else None)
     hidden = keys.whole(*HIDDEN, largest=LARGEST_HIDDEN)
     layers = read_layers(keys, hidden)
-    encoders, encoder_notes = encoder_parameters({**values, **config})
+    encoders, encoder_notes = encoder_parameters({key: value for level in levels for key, value in level.items()})
     stored = checkpoint_format(keys)
     kinds = layers.kinds()
     shape = ModelShape(
@@ -95,8 +97,6 @@ def shape_from_config(config: Mapping[str, Any], model_id: str) -> ModelShape:
 
 
 def _with_notes(shape: ModelShape, keys: Config, more: list[str]) -> ModelShape:
-    from dataclasses import replace
-
     unread = keys.unread_sizes()
     if unread:
         more = [*more, f"not read, and taken to leave the shape alone: {', '.join(unread)}"]
@@ -127,24 +127,30 @@ def _architectures(config: Mapping[str, Any]) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-def _decoder_values(config: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The keys of the text decoder, and whether they stand in a part of the file that describes the decoder."""
-    values, nested = dict(config), False
-    for _ in range(len(WRAPPERS)):
-        name = next((name for name in WRAPPERS if values.get(name) is not None), None)
+def _levels(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The file and the parts of it that describe the decoder, from the outermost inwards."""
+    levels = [config]
+    while len(levels) <= len(WRAPPERS):
+        name = next((name for name in WRAPPERS if levels[-1].get(name) is not None), None)
         if name is None:
             break
-        inner = values[name]
+        inner = levels[-1][name]
         if not isinstance(inner, dict):
             raise InputError(f"{name} is not a mapping")
-        outer = {key: values[key] for key in FROM_WRAPPER if values.get(key) is not None}
-        values, nested = {**outer, **{key: value for key, value in inner.items() if value is not None}}, True
+        levels.append(inner)
+    return levels
+
+
+def _decoder_values(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The keys of the text decoder: those of the innermost level, and a few that may stand outside of it."""
+    values = {key: level[key] for level in levels[:-1] for key in FROM_WRAPPER if level.get(key) is not None}
+    values |= {key: value for key, value in levels[-1].items() if value is not None or len(levels) == 1}
     for name in FLATTENED:
         inner = values.get(name)
         if isinstance(inner, dict):
             values = {**{key: value for key, value in inner.items() if key != "model_type"}, **values}
             values.pop(name, None)
-    return values, nested
+    return values
 
 
 def _raise_faults(keys: Config, values: Mapping[str, Any], shape: ModelShape) -> None:
@@ -156,8 +162,12 @@ def _raise_faults(keys: Config, values: Mapping[str, Any], shape: ModelShape) ->
     faults = [*odd, *dict.fromkeys(keys.faults)]
     if not faults:
         return
-    strange = odd or shape.architecture not in FAMILY_DEFAULTS
+    strange = odd or shape.architecture not in FAMILY_DEFAULTS or any(_unknown_part(fault) for fault in faults)
     raise InputError([Fault(fault) for fault in (*faults, *([_by_hand(shape, values)] if strange else []))])
+
+
+def _unknown_part(fault: str) -> bool:
+    return "understood" in fault and not fault.startswith(("quantization_config", "torch_dtype"))
 
 
 def _by_hand(shape: ModelShape, values: Mapping[str, Any]) -> str:

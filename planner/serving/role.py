@@ -122,7 +122,7 @@ class Role:
 
     @cached_property
     def longest_request_bytes(self) -> float:
-        """KV of the longest request on each rank that holds it; of its prompt alone where nothing is decoded [bytes]."""
+        """KV of the longest request on each rank that holds it; of its prompt alone in a prefill pool [bytes]."""
         return float(np.ravel(self.kv_bytes_on_rank(np.array([self._longest_tokens])))[0])
 
     @property

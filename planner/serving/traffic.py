@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.queueing.moving import window_rates
 from planner.queueing.occupancy import context_moments
 from planner.queueing.service import ServiceLaw
 from planner.records import Arrivals, Floats, Lengths, Workload
 
+Integers = NDArray[np.intp]
 INPUT_ATOMS = 96
-JOINT_ATOMS = 196
+JOINT_INPUTS, JOINT_OUTPUTS = 14, 32  # outputs finer: they make most of an end-to-end time
 WINDOW_S = 60.0  # long against a request's stay in the decode pool, short against the drift of a trace (QUEUEING §2.3)
 MAX_WINDOWS = 12
 
@@ -53,7 +55,7 @@ def traffic(workload: Workload) -> Traffic:
     sized_rate = workload.requests_per_s * workload.peak_factor
     moments = context_moments(lengths.input_tokens, np.maximum(lengths.output_tokens, 1.0), lengths.weights)
     inputs, input_weights = reduced(lengths.input_tokens, lengths.weights, INPUT_ATOMS)
-    joint_input, joint_output, joint_weights = joint_reduced(lengths, JOINT_ATOMS)
+    joint_input, joint_output, joint_weights = joint_reduced(lengths, JOINT_INPUTS, JOINT_OUTPUTS)
     rates, weights = _windows(workload, mean_steps, sized_rate)
     return Traffic(
         requests_per_s=sized_rate,
@@ -86,26 +88,29 @@ def reduced(values: Floats, weights: Floats, atoms: int) -> tuple[Floats, Floats
     return _binned(unique, mass, _tail_edges(atoms))
 
 
-def joint_reduced(lengths: Lengths, atoms: int) -> tuple[Floats, Floats, Floats]:
-    """Joint atoms (input, output, weight): the law sorted by input, cut into strata, thinned by output inside each."""
-    if lengths.weights.size <= atoms:
+def joint_reduced(lengths: Lengths, inputs: int, outputs: int) -> tuple[Floats, Floats, Floats]:
+    """Joint atoms (input, output, weight): cut by input, then each part by output, finer towards the long requests."""
+    if lengths.weights.size <= inputs * outputs:
         return lengths.input_tokens, lengths.output_tokens, lengths.weights
-    strata = int(np.sqrt(atoms))
-    parts = []
-    order = np.argsort(lengths.input_tokens, kind="stable")
-    upper = np.cumsum(lengths.weights[order]) / lengths.weights.sum()
-    for chosen in np.split(order, np.searchsorted(upper, np.linspace(0, 1, strata + 1)[1:-1])):
-        if chosen.size == 0:
-            continue
-        inner = chosen[np.argsort(lengths.output_tokens[chosen], kind="stable")]
-        cells = np.array_split(inner, min(strata, inner.size))
-        for cell in cells:
-            mass = lengths.weights[cell]
-            total = mass.sum()
-            if total > 0:
-                parts.append((mass @ lengths.input_tokens[cell], mass @ lengths.output_tokens[cell], total))
-    table = np.array(parts)
-    return table[:, 0] / table[:, 2], table[:, 1] / table[:, 2], table[:, 2] / table[:, 2].sum()
+    everything = np.arange(lengths.weights.size)
+    cells = [
+        cell
+        for part in _parts(everything, lengths.input_tokens, lengths.weights, _tail_edges(inputs))
+        for cell in _parts(part, lengths.output_tokens, lengths.weights, _tail_edges(outputs))
+    ]
+    mass = np.array([lengths.weights[cell].sum() for cell in cells])
+    mean_input = np.array([lengths.weights[cell] @ lengths.input_tokens[cell] for cell in cells]) / mass
+    mean_output = np.array([lengths.weights[cell] @ lengths.output_tokens[cell] for cell in cells]) / mass
+    return mean_input, mean_output, mass / mass.sum()
+
+
+def _parts(chosen: Integers, values: Floats, weights: Floats, edges: Floats) -> list[Integers]:
+    """`chosen` in ascending order of value, split where its mass passes the edges; empty parts left out."""
+    order = chosen[np.argsort(values[chosen], kind="stable")]
+    mass = weights[order] / weights[order].sum()
+    middle = np.cumsum(mass) - mass / 2.0
+    parts = np.split(order, np.searchsorted(middle, edges[1:-1]))
+    return [part for part in parts if weights[part].sum() > 0.0]
 
 
 def _tail_edges(atoms: int) -> Floats:

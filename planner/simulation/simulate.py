@@ -14,6 +14,7 @@ from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import kv_bytes_per_rank_for, memory
 from planner.roofline.worker import Worker, build_worker
 from planner.shapes.ranks import sequence_kv_bytes
+from planner.simulation.estimates import statistics
 from planner.simulation.fleet import Fleet, Handover, PoolPlan, Progress, Run
 from planner.simulation.ledger import Ledger, open_ledger
 from planner.simulation.requests import Requests, requests_of
@@ -25,7 +26,6 @@ from planner.simulation.result import (
     tokens_per_s,
     window,
 )
-from planner.simulation.estimates import statistics
 from planner.simulation.router import RouterName
 from planner.simulation.steps import TabulatedSteps
 from planner.simulation.worker import Policy, Schedule

@@ -29,7 +29,9 @@ PROMPT_PARTS = (*SHARED_PARTS, "attention_prefill_s")
 class StepLaw(Protocol):
     """Times of one step [s]; batches and tokens are per rank unless said."""
 
-    prefill_factor: float  # of the shared part that prompt tokens add
+    @property
+    def prefill_factor(self) -> float:
+        """Of the shared part that prompt tokens add."""
 
     def decode_line(self, batch: int, context_tokens: float) -> tuple[float, float, float]:
         """Rank part of a decode step at a mean context, its rise per token of it, and for how many tokens it holds."""

@@ -212,7 +212,9 @@ def format_usd_per_hour(usd_per_hour: float) -> str:
 
 
 def format_usd_per_mtok(usd_per_mtok: float) -> str:
-    """Three decimals below a dime, where cents would hide the price: "0.042 USD/Mtok", "1.20 USD/Mtok"."""
+    """Where cents would hide the price, more digits: "0.0042 USD/Mtok", "0.042 USD/Mtok", "1.20 USD/Mtok"."""
+    if 0 < abs(usd_per_mtok) < 0.00995:
+        return f"{usd_per_mtok:.2g} USD/Mtok"
     return f"{usd_per_mtok:.3f} USD/Mtok" if 0 < abs(usd_per_mtok) < 0.0995 else f"{format_usd(usd_per_mtok)}/Mtok"
 
 

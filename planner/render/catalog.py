@@ -102,25 +102,57 @@ def model_text(document: Document, pen: Pen) -> str:
     facts: list[Row] = [
         ["parameters", _billions(total)],
         ["active per token", _billions(active)],
-        ["attention", document["attention"]],
+        ["attention", f"{document['attention']}: {document['layer_map']}"],
         ["layers", f"{document['layers']}, hidden {document['hidden']:,}, vocabulary {document['vocabulary']:,}"],
         *(["", _layers_text(kind)] for kind in document["layer_kinds"]),
         [f"KV in {document['kv_dtype']}", _kv_text(document)],
         ["state", f"{value_text(document['state_bytes_per_sequence'], 'bytes')} per sequence"],
+        *_tokens_rows(document["tokens_for"]),
         ["context", f"{format_count(document['max_context_tokens'])} tokens"],
-        ["checkpoint", document["checkpoint_format"]],
-        ["tp", ", ".join(str(tp) for tp in document["tp_choices"])],
+        ["checkpoint", _stored_text(document)],
+        *([way, _ways_text(ways)] for way, ways in document["parallelism"].items()),
     ]
+    if document["encoder_parameters"]:
+        facts.append(["encoders", f"about {_billions(document['encoder_parameters'])}, counted apart"])
     if document["draft_layers"]:
         facts.append(["draft layers", f"{document['draft_layers']}, in the checkpoint, not counted"])
-    weights: list[Row] = [[name, value_text(size, "bytes")] for name, size in document["weight_bytes"].items()]
     lines = [pen.heading(f"{document['id']} ({document['architecture']})"), *columns(facts, "lw", pen)]
-    lines += ["", pen.heading("Weights"), *columns(weights, "lr", pen)]
+    lines += ["", pen.heading("Weights, and what one of tp ranks holds"), *_weights_lines(document, pen)]
     for note in document["notes"]:
         lines += ["", *wrapped(f"Note: {note}", pen.width)]
     if document["source"]:
         lines += ["", *wrapped(f"Source: {document['source']}", pen.width)]
     return pen.finish(lines)
+
+
+def _tokens_rows(found: Document | None) -> list[Row]:
+    if found is None:
+        return []
+    tokens = "any number of" if found["tokens"] is None else f"{found['tokens']:,}"
+    return [[f"in {format_bytes(found['bytes'])}", f"{tokens} tokens of one sequence"]]
+
+
+def _stored_text(document: Document) -> str:
+    other = document["checkpoint_other_format"]
+    return document["checkpoint_format"] + (f", outside the experts {other}" if other else "")
+
+
+def _ways_text(ways: Document) -> str:
+    """Degrees that run, and the reason of the first that does not."""
+    allowed = ", ".join(str(degree) for degree in ways["allowed"])
+    reason = next(iter(ways["why_not"].values()), "")
+    return f"{allowed}; {reason}" if reason else allowed
+
+
+def _weights_lines(document: Document, pen: Pen) -> list[str]:
+    by_rank = document["weight_bytes_per_rank"]
+    degrees = list(next(iter(by_rank.values()), {}))[:5]
+    head: Row = [Cell(text, "dim") for text in ("", "whole", *(f"tp {degree}" for degree in degrees[1:]))]
+    rows: list[Row] = [
+        [name, value_text(size, "bytes"), *(value_text(by_rank[name][degree], "bytes") for degree in degrees[1:])]
+        for name, size in document["weight_bytes"].items()
+    ]
+    return columns([head, *rows], "l" + "r" * len(degrees), pen)
 
 
 def _billions(parameters: int) -> str:
@@ -134,18 +166,28 @@ def _kv_text(document: Document) -> str:
 
 
 def _layers_text(kind: Document) -> str:
-    return f"{kind['count']} x {_mixer_text(kind['mixer'])}, {_feed_forward_text(kind['feed_forward'])}"
+    borrowed = ", keys and values of earlier layers" if kind["borrowed_kv"] else ""
+    return f"{kind['count']} x {_mixer_text(kind['mixer'])}{borrowed}, {_feed_forward_text(kind['feed_forward'])}"
 
 
 def _mixer_text(mixer: Document | None) -> str:
     if mixer is None:
         return "no mixer"
     if mixer["type"] == "latent":
-        return f"latent attention, {mixer['query_heads']} heads, latent {mixer['kv_rank']} + {mixer['rope_dim']}"
+        return _latent_text(mixer)
     if mixer["type"] == "recurrent":
         return f"{mixer['kind']}, {mixer['value_heads']} heads of {mixer['key_dim']} x {mixer['value_dim']}"
     window = f", window {mixer['window_tokens']:,} tokens" if mixer["window_tokens"] else ""
     return f"attention, {mixer['query_heads']} heads over {mixer['kv_heads']} KV heads of {mixer['key_dim']}{window}"
+
+
+def _latent_text(mixer: Document) -> str:
+    text = f"latent attention, {mixer['query_heads']} heads, latent {mixer['kv_rank']} + {mixer['rope_dim']}"
+    if mixer["compression_tokens"]:
+        text += f", one for {mixer['compression_tokens']} tokens"
+    if mixer["window_tokens"]:
+        text += f", window {mixer['window_tokens']:,} tokens"
+    return text + (f", top {mixer['index_top_k']:,}" if mixer["index_top_k"] else "")
 
 
 def _feed_forward_text(block: Document | None) -> str:
@@ -154,4 +196,10 @@ def _feed_forward_text(block: Document | None) -> str:
     if block["type"] == "dense":
         return f"feed-forward {block['intermediate']:,}"
     shared = f" + shared {block['shared_intermediate']:,}" if block["shared_intermediate"] else ""
-    return f"{block['experts']} experts of {block['intermediate']:,}, {block['top_k']} per token{shared}"
+    return (
+        f"{block['experts']} experts of {block['intermediate']:,}, {block['top_k']} per token{shared}{_narrow(block)}"
+    )
+
+
+def _narrow(block: Document) -> str:
+    return f", in a latent of {block['hidden']:,}" if block["hidden"] else ""

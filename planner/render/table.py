@@ -35,7 +35,7 @@ BUDGET_VALUES = {
     "usd_per_mtok_input": ("usd_per_mtok", "input"),
     "usd_per_mtok_output": ("usd_per_mtok", "output"),
 }
-STATUS_TONES = {"ok": "good", "close": "close", "MISSED": "bad", "unknown": "close"}
+STATUS_TONES = {"ok": "good", "at risk": "close", "MISSED": "bad", "unknown": "close"}
 
 
 def to_text(
@@ -135,10 +135,14 @@ def _load(document: Document, pen: Pen) -> list[str]:
     )
     peak = f", peak x{workload['peak_factor']:g}" if workload["peak_factor"] != 1.0 else ""
     text = (
-        f"{model['id']} in {model['weight_dtype']}, KV in {model['kv_dtype']}, on {engine['id']} {engine['version']}; "
+        f"{model['id']} in {model['weight_dtype']}, KV in {model['kv_dtype']}, on {_engine_name(engine)}; "
         f"{workload['requests_per_s']:g} requests/s{peak}; tokens: {tokens}"
     )
     return wrapped(text, pen.width)
+
+
+def _engine_name(engine: Document) -> str:
+    return engine["id"] if engine["version"] == "any" else f"{engine['id']} {engine['version']}"
 
 
 def _plan(document: Document, pen: Pen) -> list[str]:
@@ -150,10 +154,13 @@ def _plan(document: Document, pen: Pen) -> list[str]:
             most = f" of at most {pool['max_batch']:g}" if pool["max_batch"] else ""
             batch = f"batch {value_text(pool['mean_batch'], '')}{most} per replica"
         rows.append([name, Cell(pool_text(pool, pen), "bold"), batch])
-    capacity = prediction["requests_per_s_max"]
+    capacity, surplus = prediction["requests_per_s_max"], prediction["surplus_fraction"]
     lines = [pen.heading(f"Plan: {plan['mode']}, {_count_of(plan['accelerators'], 'accelerator')}")]
     lines += columns(rows, "lll", pen)
-    return lines if capacity is None else [*lines, f"  carries up to {capacity:.3g} requests/s"]
+    if capacity is None:
+        return lines
+    side = f"{percent_text(surplus)} above" if surplus >= 0.0 else f"{percent_text(-surplus)} below"
+    return [*lines, f"  carries up to {capacity:.3g} requests/s, {side} what was asked"]
 
 
 def _nearest_miss(document: Document, pen: Pen) -> list[str]:
@@ -212,7 +219,7 @@ def _status(value: float | None, limit: float, interval: Sequence[float | None] 
     """`close` is inside the limit by the prediction, but not by the upper end of its interval."""
     if value is None or value > limit:
         return "MISSED"
-    return "close" if interval and (interval[1] is None or interval[1] > limit) else "ok"
+    return "at risk" if interval and (interval[1] is None or interval[1] > limit) else "ok"
 
 
 def _budget_rows(document: Document) -> Iterator[Row]:
@@ -251,7 +258,7 @@ def _latency(document: Document, pen: Pen) -> list[str]:
         if intervals:
             rows.append(["", *(Cell(_interval(intervals.get(key)), "dim") for key in SHOWN_STATISTICS)])
     coverage = percent_text(prediction["coverage"])
-    title = f"Latency; below each, the range that held {coverage} of measured runs"
+    title = f"Latency; below each, its {coverage} interval by the errors against measured runs"
     if not prediction["intervals"]:
         title = "Latency"
     return [pen.heading(title), *columns(rows, "lrrrr", pen)]
@@ -293,7 +300,7 @@ def _alternatives(document: Document, pen: Pen) -> list[str]:
     rows: list[Row] = []
     for other in document["alternatives"]:
         first, *more = (pool_text(pool, pen) for _, pool in pools(other))
-        holds = Cell("fits", "good") if other["feasible"] else Cell("misses", "bad")
+        holds = Cell("holds", "good") if other["feasible"] else Cell("misses", "bad")
         rows.append([other["mode"], first, value_text(other["usd_per_hour"], "USD/h"), holds, other["why_it_lost"]])
         rows += [["", pool, "", "", ""] for pool in more]
     return [pen.heading("Alternatives, and why they lost"), *columns(rows, "llrlw", pen)] if rows else []

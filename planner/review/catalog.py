@@ -19,13 +19,21 @@ from planner.records import (
     RecurrentMixer,
     SoftmaxAttention,
 )
-from planner.shapes.counts import kv_bytes_per_token, parameters, state_bytes_per_sequence
-from planner.shapes.formats import BYTES_PER_WEIGHT
-from planner.shapes.ranks import layer_count, tp_choices, weight_bytes_per_rank
+from planner.shapes.counts import (
+    borrowing,
+    kv_bytes_per_token,
+    parameters,
+    state_bytes_per_sequence,
+    tokens_for_bytes,
+)
+from planner.shapes.formats import BYTES_PER_WEIGHT, has_experts
+from planner.shapes.ranks import layer_count, tp_choices, weight_bytes_per_rank, why_not
 
 SCHEMA_VERSION = 1
 
 Document = dict[str, Any]
+
+DEGREES = (1, 2, 4, 8, 16, 32, 64)  # of parallelism, that are tried and explained
 
 # Fields of an accelerator that are no values with a source of their own.
 NOT_VALUES = {
@@ -76,8 +84,10 @@ def _fits(accelerator: Accelerator) -> list[Document]:
     ]
 
 
-def model_document(shape: ModelShape, kv_dtype: str) -> Document:
-    """What a model is and what it takes: parameters, layers, KV and state per sequence, weights per format.
+def model_document(shape: ModelShape, kv_dtype: str, budget_bytes: float | None = None) -> Document:
+    """What a model is and what it takes: parameters, layers, KV and state per sequence, weights per format and rank.
+
+    With `budget_bytes`, `tokens_for` is the longest sequence whose cache they hold; None when every length fits.
 
     Raises
     ------
@@ -85,14 +95,15 @@ def model_document(shape: ModelShape, kv_dtype: str) -> Document:
         ``kv_cache`` for a KV format that no cache has.
     """
     counted = parameters(shape)
-    windows = {kind.mixer.window_tokens for kind in shape.layers if isinstance(kind.mixer, SoftmaxAttention)} - {0}
+    windows = {_window(kind.mixer) for kind in shape.layers} - {0}
     return {
         "schema_version": SCHEMA_VERSION,
         "id": shape.id,
         "architecture": shape.architecture,
         "attention": attention_kind(shape),
         "layers": layer_count(shape),
-        "layer_kinds": [_layer_kind(kind) for kind in shape.layers],
+        "layer_map": layer_map(shape),
+        "layer_kinds": [_layer_kind(kind, borrows) for kind, borrows in borrowing(shape)],
         "hidden": shape.hidden,
         "vocabulary": shape.vocabulary,
         "parameters": counted.total,
@@ -101,10 +112,15 @@ def model_document(shape: ModelShape, kv_dtype: str) -> Document:
         "kv_bytes_per_token": kv_bytes_per_token(shape, kv_dtype),
         "kv_bytes_per_token_beyond_window": kv_bytes_per_token(shape, kv_dtype, beyond_window=True),
         "window_tokens": max(windows) if windows else None,
-        "state_bytes_per_sequence": state_bytes_per_sequence(shape),
+        "state_bytes_per_sequence": state_bytes_per_sequence(shape, kv_dtype),
+        "tokens_for": None if budget_bytes is None else _tokens_for(shape, kv_dtype, budget_bytes),
         "checkpoint_format": shape.checkpoint_format,
+        "checkpoint_other_format": shape.checkpoint_other_format or None,
         "weight_bytes": _weight_bytes(shape),
+        "weight_bytes_per_rank": _weight_bytes_per_rank(shape),
         "tp_choices": list(tp_choices(shape)),
+        "parallelism": _parallelism(shape),
+        "encoder_parameters": shape.encoder_parameters or None,
         "max_context_tokens": shape.max_context_tokens,
         "draft_layers": shape.draft_layers,
         "notes": list(shape.notes),
@@ -113,27 +129,98 @@ def model_document(shape: ModelShape, kv_dtype: str) -> Document:
     }
 
 
+def _window(mixer: Mixer | None) -> int:
+    return mixer.window_tokens if isinstance(mixer, SoftmaxAttention | LatentAttention) else 0
+
+
+def _tokens_for(shape: ModelShape, kv_dtype: str, budget_bytes: float) -> Document:
+    tokens = float(tokens_for_bytes(shape, kv_dtype, budget_bytes))
+    return {"bytes": budget_bytes, "tokens": None if tokens == float("inf") else int(tokens)}
+
+
 def attention_kind(shape: ModelShape) -> str:
-    """The usual word for how a model attends: mha, gqa, mqa, mla, sliding, hybrid, hybrid-mla, none."""
+    """The usual word for how a model attends.
+
+    mha, gqa, mqa, sliding, sparse (blocks chosen by an indexer), mla, compressed, hybrid, hybrid-mla or none.
+    """
     mixers = [kind.mixer for kind in shape.layers]
-    latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
-    if any(isinstance(mixer, RecurrentMixer) for mixer in mixers):
-        return "hybrid-mla" if latent else "hybrid"
-    if latent:
-        return "mla"
+    latents = [mixer for mixer in mixers if isinstance(mixer, LatentAttention)]
     softmax = [mixer for mixer in mixers if isinstance(mixer, SoftmaxAttention)]
+    if any(isinstance(mixer, RecurrentMixer) for mixer in mixers):
+        return "hybrid-mla" if latents else "hybrid"
+    if any(mixer.compression_tokens for mixer in latents):
+        return "compressed"
+    if latents and all(mixer.kv_heads > 1 for mixer in latents):
+        return "sparse"
+    if latents:
+        return "mqa" if all(mixer.direct for mixer in latents) else "mla"
     if any(mixer.window_tokens for mixer in softmax):
         return "sliding"
-    if not softmax:
-        return "none"
     heads = {(mixer.query_heads, mixer.kv_heads) for mixer in softmax}
-    if all(query == kv for query, kv in heads):
-        return "mha"
+    if not heads or all(query == kv for query, kv in heads):
+        return "mha" if heads else "none"
     return "mqa" if all(kv == 1 for _, kv in heads) else "gqa"
 
 
-def _layer_kind(kind: LayerKind) -> Document:
-    return {"count": kind.count, "mixer": _mixer(kind.mixer), "feed_forward": _feed_forward(kind.feed_forward)}
+def layer_map(shape: ModelShape) -> str:
+    """How many layers mix tokens in which way: "48 linear-attention + 12 full"."""
+    counted: Counter[str] = Counter()
+    for kind in shape.layers:
+        if kind.mixer is not None:
+            counted[_mixer_word(kind.mixer)] += kind.count
+        else:
+            counted["feed-forward only"] += kind.count
+    return " + ".join(f"{count} {word}" for word, count in counted.items())
+
+
+def _mixer_word(mixer: Mixer) -> str:
+    if isinstance(mixer, RecurrentMixer):
+        words = {"mamba1": "Mamba-1", "mamba2": "Mamba-2", "short-conv": "short-convolution"}
+        return words.get(mixer.kind, "linear-attention")
+    if isinstance(mixer, SoftmaxAttention):
+        return f"window of {mixer.window_tokens}" if mixer.window_tokens else "full"
+    if mixer.compression_tokens:
+        return f"compressed {mixer.compression_tokens}:1"
+    if mixer.window_tokens:
+        return f"window of {mixer.window_tokens}"
+    if mixer.kv_heads > 1:
+        return "sparse"
+    return "shared-key" if mixer.direct else "latent"
+
+
+def _parallelism(shape: ModelShape) -> Document:
+    """Degrees that the model can be split by, each way alone, and why it cannot by the others."""
+    ways: dict[str, dict[int, str]] = {
+        "tp": {degree: why_not(shape, degree) for degree in DEGREES},
+        "ep": {degree: why_not(shape, degree, ep=degree) for degree in DEGREES},
+        "dp": {degree: why_not(shape, 1, ep=degree if has_experts(shape) else 1, dp=degree) for degree in DEGREES},
+        "pp": {degree: why_not(shape, 1, degree) for degree in DEGREES},
+    }
+    return {
+        way: {
+            "allowed": [degree for degree, reason in reasons.items() if not reason],
+            "why_not": {str(degree): reason for degree, reason in reasons.items() if reason},
+        }
+        for way, reasons in ways.items()
+    }
+
+
+def _weight_bytes_per_rank(shape: ModelShape) -> dict[str, dict[str, float]]:
+    """Bytes on one of tp ranks, by format as served and tp."""
+    degrees = [degree for degree in DEGREES if not why_not(shape, degree)]
+    return {
+        weights: {str(degree): float(weight_bytes_per_rank(shape, weights, degree)) for degree in degrees}
+        for weights in _weight_bytes(shape)
+    }
+
+
+def _layer_kind(kind: LayerKind, borrowed_kv: bool) -> Document:
+    return {
+        "count": kind.count,
+        "mixer": _mixer(kind.mixer),
+        "borrowed_kv": borrowed_kv,
+        "feed_forward": _feed_forward(kind.feed_forward),
+    }
 
 
 def _mixer(mixer: Mixer | None) -> Document | None:

@@ -70,7 +70,7 @@ def document(plan: Plan) -> Document:
         ),
         "verdict": plan.verdict,
         "plan": _plan(answer) if answer else None,
-        "prediction": _prediction(answer.prediction) if answer else None,
+        "prediction": _prediction(answer) if answer else None,
         "limits": [_limit(limit) for limit in _ranked(plan.limits)],
         "kv": _kv(scenario, plan.prediction),
         "usd_per_mtok": {side: plan.money.usd_per_mtok.get(side) if plan.money else None for side in TOKEN_SIDES},
@@ -141,10 +141,12 @@ def _batch(deployment: Deployment, prediction: Prediction) -> Document:
     return {"max_batch": deployment.decode.max_batch or None, "mean_batch": prediction.decode.mean_batch}
 
 
-def _prediction(prediction: Prediction) -> Document:
+def _prediction(answer: _Answer) -> Document:
+    prediction, workload = answer.prediction, answer.scenario.workload
     return {
         **_latency(prediction),
         "requests_per_s_max": prediction.requests_per_s_max,
+        "surplus_fraction": prediction.requests_per_s_max / (workload.requests_per_s * workload.peak_factor) - 1.0,
         "output_tokens_per_s": prediction.output_tokens_per_s,
         "ttft_parts_s": _bare(prediction.ttft_parts_s, "_s"),
         "decode_step_parts_s": _bare(prediction.step_parts_s, "_s"),

@@ -125,7 +125,7 @@ class ColocatedLaw:
         traffic, role = self.role.traffic, self.role
         if self.mode == "colocated-whole-prompt":
             return role.service_s
-        tokens_per_s = traffic.window_requests_per_s * traffic.mean_input_tokens
+        tokens_per_s = np.maximum(traffic.window_requests_per_s * traffic.mean_input_tokens, 1e-12)
         per_token_s = (self.law.load[index] / tokens_per_s) @ self.token_weights * self.replicas
         usable = self.usable[index]
         return traffic.input_tokens * float(per_token_s[usable].max() if usable.any() else per_token_s[-1])

@@ -160,7 +160,7 @@ def outcome(
         ttft_parts_s=_ttft_parts(first, second, moved),
         step_parts_s=_step_parts(decode, mean_batch),
         prefill=_prefill_state(first),
-        decode=decode_state(second, moved),
+        decode=_decode_state(second, _staging_tokens(moved, traffic, replicas[1])),
         transfer=_transfer_state(moved, traffic, replicas[1]),
     )
 
@@ -219,8 +219,8 @@ def _prefill_state(law: PrefillLaw) -> PoolState:
     )
 
 
-def decode_state(law: DecodeLaw, moved: Transfer | None = None) -> PoolState:
-    """State of the decode pool's first entry: load, batch, KV held per worker."""
+def _decode_state(law: DecodeLaw, staging_tokens: float) -> PoolState:
+    """The decode pool's first entry: load, batch, and KV per worker, of residents and of those on their way."""
     role = law.role
     mean, variance = over_windows(
         law.batch.mean_batch[0] / role.dp, law.batch.variance_batch[0] / role.dp, role.traffic.window_weights
@@ -232,20 +232,25 @@ def decode_state(law: DecodeLaw, moved: Transfer | None = None) -> PoolState:
         utilization=utilization,
         mean_batch=float(law.mean_batch[0]),
         kv_capacity_tokens=role.kv_capacity_tokens,
-        kv_mean_tokens=float(law.mean_batch[0]) * role.traffic.context_moments[0],
-        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / per_token * role.dp,
+        kv_mean_tokens=float(law.mean_batch[0]) * role.traffic.context_moments[0] + staging_tokens,
+        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / per_token * role.dp + staging_tokens,
         memory_bytes=role.memory.parts(),
         trust="caution" if utilization > 0.9 else "ok",
         trust_reason="the full batch is over 90 % busy in the worst window" if utilization > 0.9 else "",
     )
 
 
+def _staging_tokens(moved: Transfer, traffic: Traffic, decode_replicas: int) -> float:
+    """Tokens of prompts on their way to one decode worker, whose room is taken already (MODELLING §5)."""
+    held_s = moved.mean_duration_s + (moved.queue_s if np.isfinite(moved.queue_s) else 0.0)
+    return traffic.requests_per_s / decode_replicas * held_s * traffic.mean_input_tokens
+
+
 def _transfer_state(moved: Transfer, traffic: Traffic, decode_replicas: int) -> TransferState:
-    in_flight = traffic.requests_per_s / decode_replicas * (moved.mean_duration_s + moved.queue_s)
     return TransferState(
         bytes_per_request=moved.bytes_per_request,
         bytes_per_s=moved.bytes_per_s,
         mean_s=float(traffic.input_weights @ moved.exposed_s) + moved.queue_s,
         utilization=moved.utilization,
-        staging_tokens=in_flight * traffic.mean_input_tokens,
+        staging_tokens=_staging_tokens(moved, traffic, decode_replicas),
     )

@@ -133,9 +133,11 @@ def decode_columns(
     traffic: Traffic, targets: Sequence[Target], pool: Pool, role: Role, max_batch: int
 ) -> DecodeColumns:
     """ITL and TPOT of one decode shape and batch cap at every size."""
-    curve = role.decode_curve_s(max_batch)
-    load = float(traffic.window_requests_per_s.max()) * traffic.mean_steps * float(curve[-1]) / max_batch
-    law = decode_law(role, pool_sizes(load), max_batch)
+    step_s = role.decode_curve_s(max_batch)
+    steps_per_s = float(traffic.window_requests_per_s.max()) * traffic.mean_steps
+    workers_at_batch = steps_per_s * step_s / np.arange(1.0, max_batch + 1.0)
+    law = decode_law(role, pool_sizes(float(workers_at_batch[-1])), max_batch)
+    cap = np.maximum(law.largest_batch, _batch_with_headroom(workers_at_batch, law.replicas))
     latency: dict[tuple[str, str], Floats] = {}
     for target in targets:
         if target.metric in LATENCY_METRICS:
@@ -153,8 +155,17 @@ def decode_columns(
         latency_s=latency,
         mean_itl_s=law.mean_itl_s,
         shift_s=ttft_shift_s(role, law.mean_itl_s, law.mean_batch),
-        max_batch=np.minimum(max_batch, law.largest_batch),
+        max_batch=np.minimum(cap, max_batch),
     )
+
+
+def _batch_with_headroom(workers_at_batch: Floats, sizes: Floats) -> Floats:
+    """Smallest batch cap at each pool size that clears the busiest window with headroom.
+
+    `workers_at_batch[b - 1]` is how many workers the window keeps busy when all their batches have b requests.
+    """
+    falling = np.minimum.accumulate(workers_at_batch)
+    return np.asarray(np.searchsorted(-falling, -MAX_UTILIZATION * sizes) + 1.0)
 
 
 def batch_caps(role: Role, targets: Sequence[Target]) -> tuple[int, ...]:

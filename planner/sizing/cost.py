@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from planner.records import Accelerator, Deployment, Money, Pool, Prediction, Scenario
 
-BASES = ("rent3y", "cloud_low")  # in order of preference; never mixed in one ranking (HOUSE §7)
+BASES = ("rent3y", "cloud_low")  # in order of preference, before any other; never mixed in one ranking (HOUSE §7)
 SECONDS_PER_HOUR = 3600.0
 TOKENS_PER_MTOK = 1e6
 
@@ -14,7 +14,8 @@ TOKENS_PER_MTOK = 1e6
 def price_basis(accelerators: Iterable[Accelerator]) -> str:
     """The first basis on which every candidate has a price; empty when there is none, and accelerators rank."""
     candidates = tuple(accelerators)
-    for basis in BASES:
+    others = sorted({basis for accelerator in candidates for basis in accelerator.usd_per_hour} - set(BASES))
+    for basis in (*BASES, *others):
         if all(basis in accelerator.usd_per_hour for accelerator in candidates):
             return basis
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from planner.errors import FieldError
 from planner.records import Accelerator, Limit, Note, Plan, Prediction, Scenario
 from planner.serving.role import build_role
@@ -11,17 +13,18 @@ from planner.sizing.limits import target_value
 from planner.sizing.search import Candidate
 
 
-def why_it_lost(scenario: Scenario, best: Candidate, other: Candidate, prediction: Prediction, feasible: bool) -> str:
-    """Price first; where it misses a target, the one it misses by most and the part that makes it."""
+def why_it_lost(
+    scenario: Scenario, best: Candidate, other: Candidate, prediction: Prediction, feasible: bool, basis: str
+) -> str:
+    """Price first; where it misses a target, the one it misses by most."""
     if not feasible:
         return _miss(scenario, other, prediction)
-    if other.usd_per_hour > best.usd_per_hour * (1.0 + 1e-9):
-        dearer = other.usd_per_hour / best.usd_per_hour - 1.0
-        if other.accelerators > best.accelerators:
-            return f"{dearer:.0%} dearer: {other.accelerators} accelerators against {best.accelerators}"
-        return f"{dearer:.0%} dearer, on {other.accelerators} accelerators against {best.accelerators}"
+    counts = f"{other.accelerators} accelerators against {best.accelerators}"
+    dearer = other.usd_per_hour / best.usd_per_hour - 1.0
+    if basis and dearer > 1e-9:
+        return f"{dearer:.0%} dearer: {counts}" if other.accelerators > best.accelerators else f"{dearer:.0%} dearer"
     if other.accelerators > best.accelerators:
-        return f"same price, {other.accelerators} accelerators against {best.accelerators}"
+        return f"same price, {counts}" if basis else counts
     return "same price, less slack"
 
 
@@ -31,8 +34,10 @@ def _miss(scenario: Scenario, other: Candidate, prediction: Prediction) -> str:
     if other.over_budget > max(ratio, 1.0):
         return f"its cheapest plan is over budget by {other.over_budget - 1.0:.0%}"
     value_ms, limit_ms = target_value(prediction, target) * 1e3, target.limit_s * 1e3
-    name = f"{target.metric} {target.statistic.replace('_', '.')}"
-    return f"misses {name}: {value_ms:.4g} ms against {limit_ms:.4g} ms at its best ({ratio - 1.0:.0%} over)"
+    name = f"{target.metric.upper()} {target.statistic.replace('_', '.')}"
+    if ratio <= 1.0:
+        return "holds only without the headroom that every pool keeps"
+    return f"{name} {value_ms:.4g} ms against {limit_ms:.4g} ms at its best, {ratio - 1.0:.0%} over"
 
 
 def does_not_fit(scenario: Scenario, load: Traffic) -> Plan:
@@ -62,6 +67,8 @@ def _nearest_fit(scenario: Scenario, load: Traffic, accelerator: Accelerator) ->
             reason = reason or error.message
             continue
         if role.needed_bytes < needed:
-            needed, reason = role.needed_bytes, role.why_it_does_not_fit
-    relax = reason or f"a scale-up domain larger than {accelerator.scaleup_domain} x {accelerator.id}"
+            needed = role.needed_bytes
+    relax = "lighter weights, an 8-bit KV cache, more memory, or more accelerators in one scale-up domain"
+    if not np.isfinite(needed):
+        relax = reason
     return Limit(f"{accelerator.id}.memory", needed, total, "bytes", (total - needed) / total, True, relax)

@@ -48,7 +48,10 @@ def _relax_saturation(deployment: Deployment, prediction: Prediction) -> str:
     for name, pool, state in _pools(deployment, prediction):
         if state.utilization >= 1.0:
             least = math.ceil(pool.replicas * state.utilization / MAX_UTILIZATION)
-            needed.append(f"the {name} pool is saturated ({state.utilization:.0%} of what it can do): {least} replicas")
+            needed.append(
+                f"the {name} pool is saturated at {state.utilization:.0%} of what it can do: "
+                f"it needs {least} replicas, {least - pool.replicas} more"
+            )
     return "; ".join(needed)
 
 
@@ -107,7 +110,7 @@ def _budgets(scenario: Scenario, deployment: Deployment, money: Money) -> Iterat
 
 def _loads(deployment: Deployment, prediction: Prediction) -> Iterator[Limit]:
     for name, _, state in _pools(deployment, prediction):
-        relax = f"more {name} replicas, or less load; the rest is headroom for what step times are not known to"
+        relax = f"more {name} replicas, or less load; a fifth is kept free because step times are not known exactly"
         yield _limit(f"{name}.utilization", state.utilization, MAX_UTILIZATION, "1", relax)
 
 

@@ -59,6 +59,9 @@ def size(scenario: Scenario) -> Plan:
         return does_not_fit(scenario, load)
     best = _trimmed(scenario, load, judged[0], basis) if judged[0].feasible else judged[0]
     prediction = predict(scenario, best.candidate.deployment, load, best.outcome)
+    if scenario.deployment is not None:
+        ignored = Note("info", "the file's own `deployment:` was left aside; `planner evaluate` says what it does")
+        scenario = replace(scenario, notes=(*scenario.notes, ignored))
     return _plan(
         scenario,
         best.candidate.deployment,
@@ -66,7 +69,7 @@ def size(scenario: Scenario) -> Plan:
         basis,
         best.feasible,
         count,
-        _alternatives(scenario, load, best, judged[1:]),
+        _alternatives(scenario, load, best, judged[1:], basis),
     )
 
 
@@ -110,7 +113,7 @@ def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Ca
 
 def _judged(scenario: Scenario, load: Traffic, candidate: Candidate) -> Judged:
     outcome = evaluate_at(scenario, candidate.deployment, load)
-    return Judged(candidate, outcome, max(candidate.over_budget, _violation(scenario, outcome)))
+    return Judged(candidate, outcome, max(candidate.over_budget, _violation(scenario, outcome), _overload(outcome)))
 
 
 def _trimmed(scenario: Scenario, load: Traffic, best: Judged, basis: str) -> Judged:
@@ -128,18 +131,23 @@ def _one_fewer(scenario: Scenario, load: Traffic, best: Judged, name: str, basis
     pool: Pool | None = getattr(deployment, name)
     if pool is None or pool.replicas <= 1:
         return None
-    fewer = replace(pool, replicas=pool.replicas - 1)
+    grown = -(-pool.max_batch * pool.replicas // (pool.replicas - 1))
+    fewer = replace(pool, replicas=pool.replicas - 1, max_batch=grown)
     smaller = replace(deployment, prefill=fewer) if name == "prefill" else replace(deployment, decode=fewer)
     usd = ranked_usd_per_hour(scenario, smaller, basis)
     candidate = replace(best.candidate, deployment=smaller, usd_per_hour=usd, accelerators=smaller.accelerators)
     judged = _judged(scenario, load, candidate)
-    states = (judged.outcome.prefill, judged.outcome.decode)
-    busiest = max(state.utilization for state in states if state is not None)
-    return judged if judged.feasible and busiest <= MAX_UTILIZATION else None
+    return judged if judged.feasible else None
 
 
 def _violation(scenario: Scenario, outcome: Outcome) -> float:
     return max((outcome.statistic(t.metric, t.statistic) / t.limit_s for t in scenario.targets), default=0.0)
+
+
+def _overload(outcome: Outcome) -> float:
+    """Above 1 where a pool has less headroom than the search leaves."""
+    states = (outcome.prefill, outcome.decode)
+    return max(state.utilization for state in states if state is not None) / (MAX_UTILIZATION * (1.0 + 1e-6))
 
 
 def _plan(
@@ -185,7 +193,9 @@ def _price_notes(scenario: Scenario, basis: str) -> Iterator[Note]:
         )
 
 
-def _alternatives(scenario: Scenario, load: Traffic, best: Judged, others: Sequence[Judged]) -> tuple[Alternative, ...]:
+def _alternatives(
+    scenario: Scenario, load: Traffic, best: Judged, others: Sequence[Judged], basis: str
+) -> tuple[Alternative, ...]:
     """The best of each other mode first, then of other accelerators."""
     seen = {best.candidate.deployment.mode}
     first: list[Judged] = []
@@ -201,10 +211,10 @@ def _alternatives(scenario: Scenario, load: Traffic, best: Judged, others: Seque
         made.append(
             Alternative(
                 deployment=deployment,
-                usd_per_hour=item.candidate.usd_per_hour,
+                usd_per_hour=item.candidate.usd_per_hour if basis else None,
                 prediction=theirs,
                 feasible=item.feasible,
-                why_it_lost=why_it_lost(scenario, best.candidate, item.candidate, theirs, item.feasible),
+                why_it_lost=why_it_lost(scenario, best.candidate, item.candidate, theirs, item.feasible, basis),
             )
         )
     return tuple(made)

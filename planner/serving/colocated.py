@@ -310,11 +310,14 @@ def _notes(pool: ColocatedLaw) -> tuple[Note, ...]:
 
 
 def requests_per_s_max(role: Role, mode: Mode, replicas: int) -> float:
-    """Highest stationary rate at which the pool still settles, by scanning multiples of the load [requests/s]."""
-    factors = np.geomspace(0.125, 16.0, 85)
-    traffic = role.traffic
-    rates = float(traffic.window_requests_per_s @ traffic.window_weights) * factors
-    scanned = replace(traffic, window_requests_per_s=rates, window_weights=np.full(factors.size, 1.0 / factors.size))
+    """Highest stationary rate at which the pool still settles [requests/s]: a wide scan, then a fine one."""
+    rate = float(role.traffic.window_requests_per_s @ role.traffic.window_weights)
+    coarse = _highest_settled(role, mode, replicas, rate * np.geomspace(2.0**-10, 2.0**20, 61))
+    return _highest_settled(role, mode, replicas, coarse * np.linspace(1.0, 2.0**0.5, 61)) if coarse else 0.0
+
+
+def _highest_settled(role: Role, mode: Mode, replicas: int, rates: Floats) -> float:
+    scanned = replace(role.traffic, window_requests_per_s=rates, window_weights=np.full(rates.size, 1.0 / rates.size))
     budget = np.array([float(role.token_budget * role.dp)])
     law = colocated_law(replace(role, traffic=scanned), mode, budget, np.array([float(replicas)])).law
     settled = law.stable[0, 0] & (law.mean_batch[0, 0] <= role.memory_batch)

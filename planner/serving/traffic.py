@@ -17,6 +17,7 @@ INPUT_ATOMS = 96
 JOINT_INPUTS, JOINT_OUTPUTS = 14, 32  # outputs finer: they make most of an end-to-end time
 WINDOW_S = 60.0  # long against a request's stay in the decode pool, short against the drift of a trace (QUEUEING §2.3)
 MAX_WINDOWS = 12
+LEAST_STEPS = 1e-6  # where every output is one token, nothing is decoded; a pool of that load is as good as idle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +52,7 @@ def traffic(workload: Workload) -> Traffic:
     """Reduce a workload to what the closed forms read (QUEUEING §2, §4.1, §5; MODELLING §7.2)."""
     lengths = workload.lengths
     steps = np.maximum(lengths.output_tokens - 1.0, 0.0)
-    mean_steps = float(lengths.weights @ steps)
+    mean_steps = max(float(lengths.weights @ steps), LEAST_STEPS)
     sized_rate = workload.requests_per_s * workload.peak_factor
     moments = context_moments(lengths.input_tokens, np.maximum(lengths.output_tokens, 1.0), lengths.weights)
     inputs, input_weights = reduced(lengths.input_tokens, lengths.weights, INPUT_ATOMS)
@@ -137,7 +138,7 @@ def _steps_law(steps: Floats, weights: Floats) -> ServiceLaw:
 
 def _windows(workload: Workload, mean_steps: float, sized_rate: float) -> tuple[Floats, Floats]:
     arrivals = workload.arrivals
-    if arrivals is None or mean_steps <= 0.0:
+    if arrivals is None or mean_steps <= LEAST_STEPS:
         return np.array([sized_rate]), np.array([1.0])
     window_s = min(WINDOW_S, arrivals.duration_s / 4.0)
     steps = np.maximum(arrivals.output_tokens - 1.0, 0.0)

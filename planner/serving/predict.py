@@ -43,7 +43,7 @@ def predict(
         low = evaluate_at(scenario, deployment, load, by.step_low)
         high = evaluate_at(scenario, deployment, load, by.step_high)
         bands = intervals(middle, low, high, by)
-    most = _requests_per_s_max(scenario, deployment, load)
+    most = _requests_per_s_max(scenario, deployment, load, middle)
     return Prediction(
         ttft_s=middle.ttft_s,
         itl_s=middle.itl_s,
@@ -76,12 +76,14 @@ def evaluate_at(scenario: Scenario, deployment: Deployment, load: Traffic, step_
     return result
 
 
-def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffic) -> float:
+def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffic, middle: Outcome) -> float:
     prefill, decode = _roles(scenario, deployment, load, 1.0)
     if deployment.prefill is None:
         return colocated.requests_per_s_max(decode, deployment.mode, deployment.decode.replicas)
     replicas = (deployment.prefill.replicas, deployment.decode.replicas)
-    return disaggregated.requests_per_s_max(prefill, decode, replicas, _batch(decode, deployment.decode))
+    pools_per_s = disaggregated.requests_per_s_max(prefill, decode, replicas, _batch(decode, deployment.decode))
+    network_load = middle.transfer.utilization if middle.transfer is not None else 0.0
+    return min(pools_per_s, load.requests_per_s / network_load) if network_load > 0.0 else pools_per_s
 
 
 def _roles(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float) -> tuple[Role, Role]:

@@ -1,4 +1,4 @@
-"""Small questions on the shipped catalog, quick to size, for the tests of serving, of sizing and of their properties."""
+"""Small questions on the shipped catalog, quick to size, for tests of serving, of sizing and of their properties."""
 
 from __future__ import annotations
 

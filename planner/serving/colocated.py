@@ -23,6 +23,10 @@ from planner.serving.traffic import trace_work
 
 REFINEMENTS = 1  # passes that move the linear step law to the batch it is used at
 SHORTEST_TOKEN_S = 1e-9
+ROUTER_NOTE = (
+    "TTFT takes a router that sees prompts still waiting (as vLLM's weighs them); one that only counts requests in "
+    "flight can make P99 TTFT up to twice as long"
+)
 MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANTILE of a normal
 
 
@@ -304,6 +308,8 @@ def _notes(pool: ColocatedLaw) -> tuple[Note, ...]:
     notes = []
     if str(np.ravel(pool.law.itl_trust)[0]) != "ok":
         notes.append(Note("caution", str(np.ravel(pool.law.itl_trust_reason)[0])))
+    if pool.replicas[0] > 1:
+        notes.append(Note("info", ROUTER_NOTE))
     if pool.role.dp > 1:
         notes.append(Note("caution", "attention-DP ranks that prefill and decode are taken as evenly loaded"))
     return tuple(notes)

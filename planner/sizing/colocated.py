@@ -18,7 +18,8 @@ from planner.sizing.search import Candidate, Found, best_of, budget_violation, f
 
 BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up to 1.7 (MODELLING §8)
 SMALLEST_BUDGET, LARGEST_BUDGET = 256, 16384
-MOST_BUDGETS, BLOCK = 5, 8  # budgets, and sizes at a time, that are judged on TTFT and on every window
+SHARED_STEPS = 0.6  # of the work of two pools that one pool may need
+BLOCK = 8  # sizes at a time that are judged on TTFT and on every window
 PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 
 
@@ -73,8 +74,8 @@ def _merits(role: Role) -> tuple[float, float]:
 
 
 def _sizes(role: Role, traffic: Traffic) -> Floats:
-    """From the fewest workers that could do the work on: see `pool_sizes`."""
-    return pool_sizes(traffic.requests_per_s * _merits(role)[1])
+    """From fewer workers than could do the work apart, because shared steps read the weights once for both."""
+    return pool_sizes(SHARED_STEPS * traffic.requests_per_s * _merits(role)[1])
 
 
 def _promising(
@@ -82,8 +83,8 @@ def _promising(
 ) -> Iterator[ColocatedLaw]:
     """The law on blocks of sizes, smallest first, at the budgets that meet the gap targets with the fewest workers.
 
-    Judged in the busiest window alone; of budgets with equal need the larger, which costs less throughput. Where none
-    meets the targets, those that miss by least. Nothing when nothing settles.
+    Judged in the busiest window alone. Where none meets the targets, those that miss by least. Nothing when nothing
+    settles.
     """
     busiest = np.array([float(role.traffic.window_requests_per_s.max())])
     peak = replace(role.traffic, window_requests_per_s=busiest, window_weights=np.ones(1))
@@ -94,8 +95,8 @@ def _promising(
     reachable = bool(violation.min() <= PEAK_TOLERANCE)
     enough = violation <= (PEAK_TOLERANCE if reachable else float(violation.min()) * PEAK_TOLERANCE)
     first = np.where(enough.any(axis=1), enough.argmax(axis=1), sizes.size)
-    rows = np.sort(np.lexsort((-budgets, first))[:MOST_BUDGETS])
-    for start in range(int(first[rows].min()), sizes.size, BLOCK):
+    rows = np.flatnonzero(first <= first.min() + BLOCK)
+    for start in range(int(first.min()), sizes.size, BLOCK):
         yield colocated_law(role, mode, budgets[rows], sizes[start : start + BLOCK])
         if not reachable:
             return

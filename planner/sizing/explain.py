@@ -25,7 +25,7 @@ def why_it_lost(
         return f"{dearer:.0%} dearer: {counts}" if other.accelerators > best.accelerators else f"{dearer:.0%} dearer"
     if other.accelerators > best.accelerators:
         return f"same price, {counts}" if basis else counts
-    return "same price, less slack"
+    return "same price, less slack" if basis else "as many accelerators, less slack"
 
 
 def _miss(scenario: Scenario, other: Candidate, prediction: Prediction) -> str:
@@ -35,6 +35,8 @@ def _miss(scenario: Scenario, other: Candidate, prediction: Prediction) -> str:
         return f"its cheapest plan is over budget by {other.over_budget - 1.0:.0%}"
     value_ms, limit_ms = target_value(prediction, target) * 1e3, target.limit_s * 1e3
     name = f"{target.metric.upper()} {target.statistic.replace('_', '.')}"
+    if not np.isfinite(ratio):
+        return f"{name} is unbounded: it saturates at its best"
     if ratio <= 1.0:
         return "holds only without the headroom that every pool keeps"
     return f"{name} {value_ms:.4g} ms against {limit_ms:.4g} ms at its best, {ratio - 1.0:.0%} over"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from math import exp, factorial, log
 
 import numpy as np
@@ -120,11 +121,7 @@ def gaps_of_chain(masses: Sequence[float], step_s: Sequence[float], replicas: in
     rates = [mass * n / step_at(n / replicas, step_s) for n, mass in enumerate(masses)]
     tokens_per_s = sum(rates)
     requests = sum(mass * n for n, mass in enumerate(masses))
-    seen, place = 0.0, 0
-    for place, rate in enumerate(rates):
-        seen += rate
-        if seen >= q * tokens_per_s:
-            break
+    place = next(n for n, seen in enumerate(accumulate(rates)) if seen >= q * tokens_per_s)
     return requests / tokens_per_s, step_at(place / replicas + (1.0 - 1.0 / replicas) / 2.0, step_s)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from math import inf
 
 import numpy as np
@@ -56,7 +57,9 @@ def test_a_decode_pool_obeys_littles_law(load: Lengths, share: float, tp: int, r
 @some
 @given(load=lengths, share=st.floats(0.05, 0.95), replicas=st.integers(1, 6))
 def test_busy_prefill_servers_are_rate_times_service(load: Lengths, share: float, replicas: int) -> None:
-    given_pools = Deployment("disaggregated", decode=Pool("h100-sxm", 64, tp=1), prefill=Pool("h100-sxm", replicas, tp=2))
+    given_pools = Deployment(
+        "disaggregated", decode=Pool("h100-sxm", 64, tp=1), prefill=Pool("h100-sxm", replicas, tp=2)
+    )
     first = under(small.scenario(), load, 1.0)
     assert given_pools.prefill is not None
     role = build_role(first, traffic(first.workload), "prefill", given_pools.prefill, first.prefill_accelerators[0])
@@ -77,9 +80,7 @@ def test_a_shared_pool_obeys_littles_law(load: Lengths, share: float, mode: Depl
 
 
 @some
-@given(
-    load=lengths, share=st.floats(0.05, 1.3), which=st.sampled_from([small.SPLIT, small.TOGETHER, small.WHOLE])
-)
+@given(load=lengths, share=st.floats(0.05, 1.3), which=st.sampled_from([small.SPLIT, small.TOGETHER, small.WHOLE]))
 def test_an_interval_holds_its_point_and_statistics_are_in_order(
     load: Lengths, share: float, which: Deployment
 ) -> None:
@@ -92,7 +93,7 @@ def test_an_interval_holds_its_point_and_statistics_are_in_order(
             assert low <= values[statistic] <= (inf if high is None else high)
             assert high is not None or share > 0.5
         ordered = [values[name] for name in ("p50", "p90", "p95", "p99", "p99_9")]
-        assert all(a <= b * (1.0 + 1e-9) for a, b in zip(ordered, ordered[1:], strict=False)), (metric, ordered)
+        assert all(a <= b * (1.0 + 1e-9) for a, b in pairwise(ordered)), (metric, ordered)
     assert 0.0 < prediction.coverage < 1.0
     if np.isfinite(prediction.ttft_s["mean"]):
         assert sum(prediction.ttft_parts_s.values()) == pytest.approx(prediction.ttft_s["mean"], rel=1e-6)
@@ -102,9 +103,7 @@ def test_an_interval_holds_its_point_and_statistics_are_in_order(
 
 
 @some
-@given(
-    sizes=st.lists(st.tuples(st.integers(1, 90), *[st.sampled_from([1, 2, 4, 8])] * 3), min_size=1, max_size=2)
-)
+@given(sizes=st.lists(st.tuples(st.integers(1, 90), *[st.sampled_from([1, 2, 4, 8])] * 3), min_size=1, max_size=2))
 def test_accelerators_are_counted_by_one_function(sizes: list[tuple[int, int, int, int]]) -> None:
     pools = [Pool("h100-sxm", n, tp=tp, pp=pp, dp=dp) for n, tp, pp, dp in sizes]
     deployment = Deployment("disaggregated", *pools)
@@ -120,7 +119,9 @@ def small_plans() -> list[Scenario]:
         small.scenario((box,), requests_per_s=60.0),
         small.scenario((box,), requests_per_s=250.0, engine_id="sglang"),
         small.scenario((box,), requests_per_s=90.0, lengths=small.fixed_lengths(6000.0, 60.0)),
-        small.scenario((box,), requests_per_s=40.0, lengths=small.fixed_lengths(200.0, 900.0), engine_id="tensorrt-llm"),
+        small.scenario(
+            (box,), requests_per_s=40.0, lengths=small.fixed_lengths(200.0, 900.0), engine_id="tensorrt-llm"
+        ),
     ]
 
 

@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import sizing
-from planner.records import STATISTICS, Accelerator, Deployment, EngineConstants, OperatorFit, Pool, Prediction, Scenario
+from planner.records import (
+    STATISTICS,
+    Accelerator,
+    Deployment,
+    EngineConstants,
+    OperatorFit,
+    Pool,
+    Prediction,
+    Scenario,
+)
 from planner.serving import transfer
 from planner.serving.predict import predict
 from planner.serving.role import build_role
@@ -49,13 +58,16 @@ def test_a_faster_accelerator_never_slows_a_deployment(rate: str, factor: float,
 
 
 @few
-@given(rate=st.sampled_from(RATES), factor=st.floats(1.01, 4.0), tp=st.sampled_from([1, 2, 8]), batch=st.integers(1, 256))
+@given(
+    rate=st.sampled_from(RATES), factor=st.floats(1.01, 4.0), tp=st.sampled_from([1, 2, 8]), batch=st.integers(1, 256)
+)
 def test_a_faster_accelerator_never_slows_a_step(rate: str, factor: float, tp: int, batch: int) -> None:
     question = small.scenario()
     load = traffic(question.workload)
     item = question.decode_accelerators[0]
     slow, fast = (
-        build_role(question, load, "colocated", Pool(item.id, 1, tp=tp), each) for each in (item, faster(rate, factor)(item))
+        build_role(question, load, "colocated", Pool(item.id, 1, tp=tp), each)
+        for each in (item, faster(rate, factor)(item))
     )
     assert float(fast.decode(np.array([batch])).total_s[0]) <= float(slow.decode(np.array([batch])).total_s[0])
     assert np.all(fast.service_s <= slow.service_s)

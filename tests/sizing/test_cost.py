@@ -68,7 +68,9 @@ def test_a_peak_is_paid_at_the_mean() -> None:
     """What is bought survives the peak; what a token costs is spread over the long-run mean."""
     calm = small.scenario()
     peaked = replace(calm, workload=replace(calm.workload, peak_factor=1.5))
-    spent = [money(each, small.SPLIT, predict(each, small.SPLIT, with_intervals=False), "rent3y") for each in (calm, peaked)]
+    spent = [
+        money(each, small.SPLIT, predict(each, small.SPLIT, with_intervals=False), "rent3y") for each in (calm, peaked)
+    ]
     assert spent[0].usd_per_mtok == pytest.approx(spent[1].usd_per_mtok)
 
 

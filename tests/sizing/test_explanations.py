@@ -30,33 +30,39 @@ BEST = candidate(10.0, 8)
     ("other", "expected"),
     [
         (candidate(12.5, 12), "25% dearer: 12 accelerators against 8"),
-        (candidate(11.0, 6), "10% dearer, on 6 accelerators against 8"),
+        (candidate(11.0, 6), "10% dearer"),
         (candidate(10.0, 9), "same price, 9 accelerators against 8"),
         (candidate(10.0, 8), "same price, less slack"),
     ],
 )
 def test_what_holds_lost_on_price_first(other: Candidate, expected: str) -> None:
-    assert why_it_lost(QUESTION, BEST, other, PREDICTION, feasible=True) == expected
+    assert why_it_lost(QUESTION, BEST, other, PREDICTION, feasible=True, basis="rent3y") == expected
+
+
+def test_without_prices_only_accelerators_are_compared() -> None:
+    for other, expected in ((candidate(12.0, 12), "12 accelerators against 8"), (candidate(8.0, 8), "less slack")):
+        sentence = why_it_lost(QUESTION, replace(BEST, usd_per_hour=8.0), other, PREDICTION, feasible=True, basis="")
+        assert expected in sentence and "dearer" not in sentence and "price" not in sentence
 
 
 def test_what_misses_names_the_target_it_misses_most() -> None:
     """ITL P99 of 20 ms against 8 ms is 150 % over; TTFT at 600 ms against 500 ms only 20 %."""
     question = replace(QUESTION, targets=(Target("ttft", "p99", 0.5), Target("itl", "p99_9", 0.008)))
-    late = replace(
-        PREDICTION, ttft_s={**PREDICTION.ttft_s, "p99": 0.6}, itl_s={**PREDICTION.itl_s, "p99_9": 0.020}
-    )
-    sentence = why_it_lost(question, BEST, candidate(9.0, 7), late, feasible=False)
-    assert re.search(r"itl p99\.9.*20 ms against 8 ms.*150% over", sentence)
+    late = replace(PREDICTION, ttft_s={**PREDICTION.ttft_s, "p99": 0.6}, itl_s={**PREDICTION.itl_s, "p99_9": 0.020})
+    sentence = why_it_lost(question, BEST, candidate(9.0, 7), late, feasible=False, basis="rent3y")
+    assert re.search(r"(?i)itl p99\.9.*20 ms against 8 ms.*150% over", sentence), sentence
 
 
 def test_what_is_over_budget_says_so() -> None:
-    sentence = why_it_lost(QUESTION, BEST, candidate(9.0, 7, over_budget=1.4), PREDICTION, feasible=False)
+    sentence = why_it_lost(
+        QUESTION, BEST, candidate(9.0, 7, over_budget=1.4), PREDICTION, feasible=False, basis="rent3y"
+    )
     assert "over budget by 40%" in sentence
 
 
 def test_endless_latency_is_not_printed_as_a_percentage() -> None:
     late = replace(PREDICTION, itl_s=dict.fromkeys(PREDICTION.itl_s, np.inf))
-    sentence = why_it_lost(QUESTION, BEST, candidate(9.0, 7), late, feasible=False)
+    sentence = why_it_lost(QUESTION, BEST, candidate(9.0, 7), late, feasible=False, basis="rent3y")
     assert not re.search(r"\binf\b|nan", sentence), sentence
 
 

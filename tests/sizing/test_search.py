@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 import small_scenarios as small
@@ -81,9 +81,11 @@ def test_no_deployment_of_a_full_enumeration_is_cheaper() -> None:
                 for cap in (64, 128, 256):
                     decode = Pool(name, k, tp=tp_out, max_batch=cap)
                     cheaper.append(Deployment("disaggregated", decode=decode, prefill=Pool(name, m, tp=tp_in)))
-    for tp, budget in product((1, 2), (256, 512, 1024, 2048)):
-        for n in range(1, (answer - 1) // tp + 1):
-            cheaper.append(Deployment("colocated-chunked", decode=Pool(name, n, tp=tp, token_budget=budget)))
+    cheaper += [
+        Deployment("colocated-chunked", decode=Pool(name, n, tp=tp, token_budget=budget))
+        for tp, budget in product((1, 2), (256, 512, 1024, 2048))
+        for n in range(1, (answer - 1) // tp + 1)
+    ]
     assert cheaper
     assert [each for each in cheaper if _holds(question, load, each)] == []
 
@@ -93,7 +95,7 @@ def test_pool_sizes_start_with_headroom_and_leave_no_gap_at_first() -> None:
     sizes = pool_sizes(3.9)
     assert sizes[0] == 5.0
     assert list(sizes[:20]) == [float(n) for n in range(5, 25)]
-    assert all(b > a for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(b > a for a, b in pairwise(sizes))
     assert sizes[-1] >= 100.0
 
 

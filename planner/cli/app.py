@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import catalog, size
+from planner.cli import catalog, simulate, size
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -71,6 +71,16 @@ _COMMANDS = (
         "evaluate",
         size.evaluate,
         ("planner evaluate scenario.yaml", "planner evaluate scenario.yaml --format json"),
+    ),
+    (
+        app,
+        "simulate",
+        simulate.simulate,
+        (
+            "planner simulate scenario.yaml",
+            "planner simulate scenario.yaml --requests 100000 --router round-robin",
+            "planner simulate scenario.yaml --format json --seed 7",
+        ),
     ),
     (hardware, "list", catalog.hardware_list, ("planner hardware list", "planner hardware list --format json")),
     (hardware, "show", catalog.hardware_show, ("planner hardware show h200-sxm",)),

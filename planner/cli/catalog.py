@@ -1,7 +1,8 @@
-"""`planner hardware` and `planner model`: what the catalog holds, with sources."""
+"""`planner hardware`, `planner model` and `planner schema`: what the catalog holds, with sources, and adding to it."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,17 +12,81 @@ import typer
 from planner.cli.options import CatalogOption, Format, FormatOption
 
 if TYPE_CHECKING:
+    from planner.records import ModelShape
     from planner.render.text import Pen
 
+FINDINGS = 1
+HEADER = "Written by planner model import. Keys: models/README.md"
 
-def hardware_list(shape: FormatOption = Format.table, catalog: CatalogOption = None) -> int:
+KvOption = Annotated[str, typer.Option("--kv-dtype", help="Format of the KV cache: bf16 or fp8.")]
+ReferenceArgument = Annotated[
+    str, typer.Argument(metavar="REF", help="A catalog id, a config.json, or a folder with one.")
+]
+
+
+class Sort(enum.StrEnum):
+    """What accelerators are listed by; the best first."""
+
+    id = "id"
+    memory = "memory"
+    hbm_bandwidth = "hbm_bandwidth"
+    bf16 = "bf16"
+    fp8 = "fp8"
+    fp4 = "fp4"
+    scaleup = "scaleup"
+    price = "price"
+
+
+class ModelKind(enum.StrEnum):
+    """Which models are listed."""
+
+    dense = "dense"
+    moe = "moe"
+    mla = "mla"
+    sliding = "sliding"
+    hybrid = "hybrid"
+
+
+class SchemaKind(enum.StrEnum):
+    """Which file a schema is of."""
+
+    hardware = "hardware"
+    model = "model"
+    scenario = "scenario"
+
+
+# -------------------------------------------------------------------------------------------------------- accelerators
+
+
+def hardware_list(
+    sort: Annotated[Sort, typer.Option("--sort", help="What to sort by, the best first.")] = Sort.id,
+    shape: FormatOption = Format.table,
+    catalog: CatalogOption = None,
+) -> int:
     """List the accelerators of the catalog."""
     from planner.files.catalog import listing
     from planner.render.catalog import hardware_list_text
 
-    entries = _short(listing(tuple(catalog or ())))
+    entries = sorted(_short(listing(tuple(catalog or ()))), key=lambda entry: _rank(entry, sort))
     _write(shape, entries, lambda pen: hardware_list_text(entries, pen))
     return 0
+
+
+def _rank(entry: dict[str, Any], sort: Sort) -> tuple[bool, float, str]:
+    """What is not known comes last; of prices the least comes first, of everything else the most."""
+    fields = {
+        Sort.memory: "memory_bytes",
+        Sort.hbm_bandwidth: "memory_bytes_per_s",
+        Sort.bf16: "bf16_dense_flops_per_s",
+        Sort.fp8: "fp8_dense_flops_per_s",
+        Sort.fp4: "fp4_dense_flops_per_s",
+        Sort.scaleup: "scaleup_bytes_per_s",
+    }
+    if sort is Sort.price:
+        price = min(entry["usd_per_hour"].values(), default=None)
+        return price is None, price or 0.0, entry["id"]
+    value = entry[fields[sort]] if sort in fields else 0.0
+    return value is None, -(value or 0.0), entry["id"]
 
 
 def hardware_show(
@@ -47,34 +112,133 @@ def hardware_show(
     return 0
 
 
-def model_list(shape: FormatOption = Format.table, catalog: CatalogOption = None) -> int:
+def hardware_lint(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A catalog folder, or one of accelerator files.")],
+    shape: FormatOption = Format.table,
+) -> int:
+    """Check catalog files.
+
+    Keys and units, a source for every value, and what known hardware contradicts: sparse peaks called dense, GB that
+    are GiB, both directions of a link added, the adapters of a whole node, a generation behind the one before it.
+
+    Exit code 0 when nothing is found, 1 when something is, 2 when there is no such folder.
+    """
+    from dataclasses import asdict
+
+    from planner.files.catalog_lint import lint
+
+    found = lint(folder)
+    _write(shape, [asdict(fault) for fault in found], lambda _: "".join(f"{fault}\n" for fault in found))
+    return FINDINGS if found else 0
+
+
+# -------------------------------------------------------------------------------------------------------------- models
+
+
+def model_list(
+    kind: Annotated[ModelKind | None, typer.Option("--kind", help="Only models of this kind.")] = None,
+    shape: FormatOption = Format.table,
+    catalog: CatalogOption = None,
+) -> int:
     """List the models of the catalog."""
-    from planner.files.models import summaries
+    from planner.files.models import of_kind, summaries
     from planner.render.catalog import model_list_text
 
-    entries = _short(summaries(tuple(catalog or ())))
+    listed = summaries(tuple(catalog or ()))
+    entries = _short([summary for summary in listed if kind is None or of_kind(summary, kind.value)])
     _write(shape, entries, lambda pen: model_list_text(entries, pen))
     return 0
 
 
 def model_show(
-    reference: Annotated[str, typer.Argument(metavar="REF", help="A catalog id, a config.json, or a folder with one.")],
+    reference: ReferenceArgument,
     shape: FormatOption = Format.table,
-    kv_dtype: Annotated[str, typer.Option("--kv-dtype", help="Format of the KV cache: bf16 or fp8.")] = "bf16",
+    kv_dtype: KvOption = "bf16",
+    tokens_for: Annotated[
+        str | None,
+        typer.Option("--tokens-for", metavar="SIZE", help='Tokens of one sequence that fit, e.g. in "40 GB".'),
+    ] = None,
     catalog: CatalogOption = None,
 ) -> int:
     """Show what a model takes: parameters, layers, KV bytes per token, weights per format, ways to split it."""
-    from planner.errors import FieldError, InputError
-    from planner.files.models import load_model
     from planner.render.catalog import model_text
+
+    document = _model_document(_load(reference, catalog), kv_dtype, tokens_for)
+    _write(shape, document, lambda pen: model_text(document, pen))
+    return 0
+
+
+def model_import(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A config.json, or a folder with one.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Model file to write, named after the model; else stdout."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
+) -> int:
+    """Turn a config.json into a model file of your own catalog, whole or not at all.
+
+    What was understood goes to stderr, with what was not. Exit code 2 when the model cannot be counted.
+    """
+    from dataclasses import replace
+    from datetime import date
+
+    from planner.cli.streams import tell, write_result
+    from planner.errors import Fault, InputError
+    from planner.files.catalog_write import model_file_text
+    from planner.render.catalog import model_text
+    from planner.render.text import Pen
+    from planner.shapes.counts import listed_counts
+
+    if out is not None and out.suffix not in (".yaml", ".yml"):
+        raise InputError([Fault("want a file that ends in .yaml", str(out))])
+    if out is not None and out.exists() and not force:
+        raise InputError([Fault("exists already; give --force to write over it", str(out))])
+    shape = _load(path, None)
+    if out is not None:
+        shape = replace(shape, id=out.stem.replace("--", "/"))
+    text = model_file_text(shape, listed_counts(shape), date.today().isoformat(), HEADER)
+    write_result(lambda _: text, out)
+    document = _model_document(shape, "bf16", None)
+    tell(model_text(document, Pen()).rstrip("\n"))
+    if out is not None:
+        tell(f"\nwritten to {out}; put it into the models folder of a catalog, or name it as the model")
+    return 0
+
+
+def _load(reference: str, catalog: list[Path] | None) -> ModelShape:
+    from planner.files.models import load_model
+
+    return load_model(reference, Path(), tuple(catalog or ()))
+
+
+def _model_document(shape: ModelShape, kv_dtype: str, tokens_for: str | None) -> dict[str, Any]:
+    from planner import units
+    from planner.errors import FieldError, InputError
     from planner.review.catalog import model_document
 
     try:
-        document = model_document(load_model(reference, Path.cwd(), tuple(catalog or ())), kv_dtype)
+        budget = None if tokens_for is None else units.parse(tokens_for, "bytes")
+    except ValueError as error:
+        raise InputError(f"--tokens-for: {error}") from None
+    try:
+        return model_document(shape, kv_dtype, budget)
     except FieldError as error:
         where = "--kv-dtype" if error.field == "kv_cache" else error.field
         raise InputError(f"{where}: {error.message}") from error
-    _write(shape, document, lambda pen: model_text(document, pen))
+
+
+# -------------------------------------------------------------------------------------------------------------- schema
+
+
+def schema(kind: Annotated[SchemaKind, typer.Argument(metavar="KIND", help="hardware, model or scenario.")]) -> int:
+    """Print the JSON Schema of a file, for completion and checks in editors."""
+    from planner.cli.streams import write_result
+    from planner.files.catalog_schema import schema as schema_of
+    from planner.render.json import to_json
+
+    found = schema_of(kind.value)
+    write_result(lambda _: to_json(found), None)
     return 0
 
 

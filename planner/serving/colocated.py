@@ -24,8 +24,8 @@ from planner.serving.traffic import trace_work
 REFINEMENTS = 1  # passes that move the linear step law to the batch it is used at
 SHORTEST_TOKEN_S = 1e-9
 ROUTER_NOTE = (
-    "TTFT takes a router that sees prompts still waiting (as vLLM's weighs them); one that only counts requests in "
-    "flight can make P99 TTFT up to twice as long"
+    "TTFT takes a router that sends a prompt where the fewest prompts wait; one that counts all requests in flight "
+    "hardly sees that queue, and TTFT can be several times as long: see `planner simulate`"
 )
 MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANTILE of a normal
 
@@ -34,8 +34,7 @@ MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANT
 class ColocatedLaw:
     """A colocated pool at token budgets and replicas; the law's points are (budgets C, replicas m, windows w).
 
-    Attention-DP ranks of a worker step together and are taken as evenly loaded, so a worker is one server with the
-    budget of all its ranks.
+    Every worker is one server: colocated pools with attention DP are refused (`role.LOCKSTEP`).
     """
 
     role: Role
@@ -92,7 +91,7 @@ class ColocatedLaw:
         if self.mode == "colocated-whole-prompt":
             return np.broadcast_to(self.role.service_s, (*self.usable.shape, self.role.service_s.size))
         own = np.where(self.usable[..., None, None], self.law.own_s, 1.0)
-        return np.asarray(np.einsum("cmwa,w->cma", own, self.token_weights)) * self.role.dp
+        return np.asarray(np.einsum("cmwa,w->cma", own, self.token_weights))
 
     @cached_property
     def own_s(self) -> Floats:
@@ -189,10 +188,10 @@ def _prefill_token_s(role: Role, mode: Mode, batch: Floats, budget: Floats, deco
     """Seconds that one prompt token adds to the worker, so that a full step (or a mean whole prompt) comes out."""
     base, slope = decode
     if mode == "colocated-whole-prompt":
-        mean_s = float(role.traffic.input_weights @ role.service_s) / role.dp
+        mean_s = float(role.traffic.input_weights @ role.service_s)
         return np.asarray(np.maximum(mean_s - base, SHORTEST_TOKEN_S) / role.traffic.mean_input_tokens)
     room = np.maximum(budget - batch, 1.0)
-    full_s = np.asarray(role.mixed(batch, room / role.dp).total_s) * role.step_factor
+    full_s = np.asarray(role.mixed(batch, room).total_s) * role.step_factor
     return np.asarray(np.maximum(full_s - base - slope * batch, SHORTEST_TOKEN_S) / room)
 
 
@@ -209,7 +208,7 @@ def _solve(
 def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
     """One colocated deployment under load."""
     traffic = role.traffic
-    pool = colocated_law(role, mode, np.array([float(role.token_budget * role.dp)]), np.array([float(replicas)]))
+    pool = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
     settled = bool(pool.usable[0, 0]) and float(pool.mean_batch[0, 0]) <= max_batch
     if not settled:
         return _saturated(pool)
@@ -280,17 +279,15 @@ def _step_parts(pool: ColocatedLaw) -> dict[str, float]:
 def _state(pool: ColocatedLaw) -> PoolState:
     role = pool.role
     spread = pool.law.gaps.batch
-    mean, variance = over_windows(
-        spread.mean[0, 0] / role.dp, spread.variance[0, 0] / role.dp, role.traffic.window_weights
-    )
+    mean, variance = over_windows(spread.mean[0, 0], spread.variance[0, 0], role.traffic.window_weights)
     p99_bytes = float(np.ravel(kv_tokens_quantile(mean, variance, role.resident_bytes_moments, 0.99))[0])
     trust, reason = _trust(pool)
     return PoolState(
         utilization=float(pool.utilization[0, 0]),
-        mean_batch=mean * role.dp,
+        mean_batch=mean,
         kv_capacity_tokens=role.kv_capacity_tokens,
-        kv_mean_tokens=mean * role.dp * role.traffic.context_moments[0],
-        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / role.kv_bytes_per_resident_token * role.dp,
+        kv_mean_tokens=mean * role.traffic.context_moments[0],
+        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / role.kv_bytes_per_resident_token,
         memory_bytes=role.memory.parts(),
         trust=trust,
         trust_reason=reason,
@@ -309,9 +306,7 @@ def _notes(pool: ColocatedLaw) -> tuple[Note, ...]:
     if str(np.ravel(pool.law.itl_trust)[0]) != "ok":
         notes.append(Note("caution", str(np.ravel(pool.law.itl_trust_reason)[0])))
     if pool.replicas[0] > 1:
-        notes.append(Note("info", ROUTER_NOTE))
-    if pool.role.dp > 1:
-        notes.append(Note("caution", "attention-DP ranks that prefill and decode are taken as evenly loaded"))
+        notes.append(Note("caution", ROUTER_NOTE))
     return tuple(notes)
 
 
@@ -324,7 +319,7 @@ def requests_per_s_max(role: Role, mode: Mode, replicas: int) -> float:
 
 def _highest_settled(role: Role, mode: Mode, replicas: int, rates: Floats) -> float:
     scanned = replace(role.traffic, window_requests_per_s=rates, window_weights=np.full(rates.size, 1.0 / rates.size))
-    budget = np.array([float(role.token_budget * role.dp)])
+    budget = np.array([float(role.token_budget)])
     law = colocated_law(replace(role, traffic=scanned), mode, budget, np.array([float(replicas)])).law
     settled = law.stable[0, 0] & (law.mean_batch[0, 0] <= role.memory_batch)
     return float(rates[settled].max()) if settled.any() else 0.0

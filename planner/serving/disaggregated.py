@@ -16,7 +16,14 @@ from planner.queueing.waiting import Wait
 from planner.records import Floats, PoolState, Scenario, TransferState
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
-from planner.serving.statistics import averaged_over_stay_s, combined, over_windows, statistics, waiting_atoms
+from planner.serving.statistics import (
+    averaged_over_stay_s,
+    combined,
+    over_windows,
+    statistics,
+    stay_atoms,
+    waiting_atoms,
+)
 from planner.serving.traffic import Traffic, trace_work
 from planner.serving.transfer import Transfer, transfer
 
@@ -146,10 +153,11 @@ def outcome(
     slots = waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]))
     ttft_atoms = combined(own_s, traffic.input_weights, *slots)
     joint_s = np.interp(traffic.joint_input_tokens, traffic.input_tokens, own_s)
-    stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0) * mean_itl_s
+    paces_s = stay_atoms(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0]))
+    stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
     e2e_atoms = combined(
-        joint_s + stay_s,
-        traffic.joint_weights,
+        (joint_s[:, None] + stay_s).ravel(),
+        np.repeat(traffic.joint_weights / paces_s.size, paces_s.size),
         *waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]), 4),
     )
     return Outcome(

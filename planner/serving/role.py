@@ -21,6 +21,10 @@ from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes
 
 RoleName = Literal["prefill", "decode", "colocated"]
 MEMORY_QUANTILE = 0.999  # share of time the KV pool must hold the batch without preemption (QUEUEING §5)
+LOCKSTEP = (
+    "a colocated pool with attention data parallelism is not priced: a prompt on one rank holds up the decodes of all, "
+    "and no closed form here gets that right; use dp 1, separate pools, or `planner simulate`"
+)
 RESIDENCE_NODES, RESIDENCE_WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
@@ -77,12 +81,12 @@ class Role:
         return decode_s(self.worker, batch_per_worker, self.traffic.context_moments[0], self.traffic.context_scv)
 
     def mixed(self, batch_per_worker: Floats, prefill_tokens: Floats) -> StepTime:
-        """One step that decodes and, on every rank, prefills `prefill_tokens` of prompts as long as a token sees."""
+        """One step that decodes and prefills `prefill_tokens` of prompts as long as a prompt token sees."""
         lengths, weights = self.traffic.input_tokens, self.traffic.input_weights
         seen = float(weights @ lengths**2 / (weights @ lengths))
         batch = np.asarray(batch_per_worker, dtype=float)
         context = self.traffic.context_moments[0]
-        return mixed_s(self.worker, batch, context, prefill_tokens, seen, batch + self.dp * np.asarray(prefill_tokens))
+        return mixed_s(self.worker, batch, context, prefill_tokens, seen)
 
     def decode_curve_s(self, max_batch: int) -> Floats:
         """Step time t(1..max_batch) of the worker [s]."""
@@ -195,6 +199,8 @@ def build_role(
     reason = why_not_worker(engine, scenario.model, pool, name, scenario.weights)
     if reason:
         raise FieldError(f"deployment.{name}", reason)
+    if name == "colocated" and pool.dp > 1:
+        raise FieldError("deployment.colocated.dp", LOCKSTEP)
     constants = engine.colocated if name == "colocated" else engine.disaggregated
     worker = build_worker(
         scenario.model,

@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.records import PROBABILITY, Floats
 
+STAY_LEVELS = 5
 NEVER = 1e-6  # a chance too small to move any statistic we print
 STAY_AVERAGING_FACTOR = float(np.sqrt(2.0 / np.e))
 
@@ -26,6 +27,14 @@ def averaged_over_stay_s(mean_itl_s: Floats | float, itl_quantile_s: Floats | fl
     """
     mean, quantile = np.asarray(mean_itl_s, dtype=float), np.asarray(itl_quantile_s, dtype=float)
     return (1.0 - STAY_AVERAGING_FACTOR) * mean + STAY_AVERAGING_FACTOR * quantile
+
+
+def stay_atoms(mean_s: float, quantile: Callable[[float], float]) -> Floats:
+    """Equally likely values of TPOT, scaled to its mean, for the law of a whole stay [s]."""
+    levels = (np.arange(STAY_LEVELS) + 0.5) / STAY_LEVELS
+    values = np.array([quantile(float(level)) for level in levels])
+    total = float(values.mean())
+    return values * (mean_s / total) if np.isfinite(total) and total > 0.0 else np.full(STAY_LEVELS, mean_s)
 
 
 def over_windows(means: Floats, variances: Floats, weights: Floats) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from planner.records import Arrivals, Floats, Lengths, Workload
 
 Integers = NDArray[np.intp]
 INPUT_ATOMS = 96
-JOINT_INPUTS, JOINT_OUTPUTS = 14, 32  # outputs finer: they make most of an end-to-end time
+JOINT_INPUTS, JOINT_OUTPUTS = 12, 24  # outputs finer: they make most of an end-to-end time
 WINDOW_S = 60.0  # long against a request's stay in the decode pool, short against the drift of a trace (QUEUEING §2.3)
 MAX_WINDOWS = 12
 LEAST_STEPS = 1e-6  # where every output is one token, nothing is decoded; a pool of that load is as good as idle

@@ -10,12 +10,13 @@ import numpy as np
 from planner.records import PROBABILITY, Floats
 
 BATCHES = 20
+LEAST_IN_BATCH = 10
 STUDENT_975 = 2.093  # t quantile at 0.975 with BATCHES - 1 degrees of freedom
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value and the interval that holds it with 95 % confidence; not finite where the run is too short."""
+    """A value of at least 0 and the interval that holds it with 95 % confidence; NaN where the run is too short."""
 
     value: float
     low: float
@@ -47,7 +48,7 @@ def statistics(values: Floats, weights: Floats | None = None) -> Statistics:
     if not values.size or mass.sum() <= 0.0:
         none = Estimate(np.nan, np.nan, np.nan)
         return dict.fromkeys(("mean", *PROBABILITY), none)
-    pieces = np.array_split(np.arange(values.size), BATCHES) if values.size >= 2 * BATCHES else []
+    pieces = np.array_split(np.arange(values.size), BATCHES) if values.size >= LEAST_IN_BATCH * BATCHES else []
     named = {"mean": estimate(_mean(values, mass), [_mean(values[i], mass[i]) for i in pieces])}
     for name, q in PROBABILITY.items():
         parts = [weighted_quantile(values[i], mass[i], q) for i in pieces]
@@ -61,7 +62,7 @@ def estimate(value: float, parts: list[float]) -> Estimate:
     if known.size < BATCHES:
         return Estimate(value, np.nan, np.nan)
     half = STUDENT_975 * float(np.std(known, ddof=1)) / np.sqrt(known.size)
-    return Estimate(value, value - half, value + half)
+    return Estimate(value, max(value - half, 0.0), value + half)
 
 
 def _mean(values: Floats, weights: Floats) -> float:

@@ -117,6 +117,8 @@ class Fleet:
             if progress is not None and self._finished >= reported:
                 progress(self._finished, count)
                 reported += REPORT_EVERY
+        if progress is not None:
+            progress(count, count)
         log = None if self._prefill is None else self._prefill.log
         arrival_s = np.asarray(self._arrival_s)
         return Run(self._requests, arrival_s, self._ledger, log, self._decode.log, int(self._refused.sum()))

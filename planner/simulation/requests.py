@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from planner.records import Arrivals, Floats, Lengths, Workload
 
 WARM_UP_FRACTION = 0.1
+WAVES = 2  # requests of each client of a closed loop that a warm-up adds
 TAIL_FRACTION = 0.03  # come after the measured ones, so that those do not finish in an emptying system
 
 Integers = NDArray[np.int64]
@@ -39,9 +40,12 @@ def drawn(
     return Requests(np.cumsum(_gaps_s(requests_per_s, arrival_scv, count, random)), inputs, outputs, first, last)
 
 
-def closed(lengths: Lengths, requests: int, random: np.random.Generator) -> Requests:
-    """Lengths only: clients send the next request when the last one is answered."""
-    first, last, count = _sections(requests)
+def closed(lengths: Lengths, requests: int, clients: int, random: np.random.Generator) -> Requests:
+    """Lengths only: clients send the next request when the last one is answered.
+
+    All begin at once, so the warm-up holds at least two requests of each.
+    """
+    first, last, count = (edge + WAVES * clients for edge in _sections(requests))
     inputs, outputs = _lengths(lengths, count, random)
     return Requests(np.zeros(0), inputs, outputs, first, last)
 
@@ -73,7 +77,7 @@ def requests_of(
     """What the workload asks for: its trace unless `arrival_scv` is given, at its peak rate, or a closed loop."""
     rate = workload.requests_per_s * workload.peak_factor
     if clients:
-        return closed(workload.lengths, requests, random)
+        return closed(workload.lengths, requests, clients, random)
     if workload.arrivals is not None and arrival_scv is None:
         return replayed(workload.arrivals, requests, 1.0 / workload.peak_factor)
     return drawn(workload.lengths, requests, rate, 1.0 if arrival_scv is None else arrival_scv, random)

@@ -7,7 +7,6 @@ steps is one event: n steps that last t, t + s, t + 2 s, ...
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
@@ -18,6 +17,7 @@ from planner.simulation.steps import StepLaw
 
 Policy = Literal["chunked", "prefill-first"]
 _ROUNDING = 1e-9
+MOST_ALIKE = 8.0
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,18 @@ class Worker:
         self._steps = 0
         self._batch = 0
         self._start_s = 0.0
-        self._stretch = 0  # decode steps of the stretch that runs; 0: a step with prompts, or idle
+        self._stretch = 0  # steps of the stretch that runs; 0: idle
         self._step_s = 0.0
         self._rise_s = 0.0
-        self._takes: list[tuple[Rank, int, float]] = []  # prompt tokens of the step that runs
-        self._decodes = False  # whether that step also decodes
+        self._takes: list[tuple[Rank, int, float]] = []  # prompt tokens of each step that runs
+        self._decodes = False  # whether steps with prompts also decode
         self._token_s = 0.0  # when residents got their last token
         self._fresh: dict[int, float] = {}  # joined since then: request -> its own last token
 
     # ------------------------------------------------------------------------------------------------------ arrivals
 
     def submit(self, rank: int, request: int, now_s: float) -> None:
-        """Queue a request on a rank; a stretch that runs is cut at the end of the step in progress."""
+        """Queue a request on a rank; a stretch that it could join is cut at the end of the step in progress."""
         target = self.ranks[rank]
         idle, queued = self.boundary_s == inf, bool(target.waiting)
         target.waiting.append(request)
@@ -80,8 +80,12 @@ class Worker:
             self.begin(now_s)
         elif self._stretch:
             done = self._steps_until(now_s)
-            self._ledger.residual_s[request] = self._start_s + self._elapsed_s(done) - now_s
-            if done < self._stretch and not queued and len(target.residents) < self._schedule.max_batch:
+            full = queued or len(target.residents) >= self._schedule.max_batch
+            if self._takes:
+                full = full or any(rank is target for rank, _, _ in self._takes)  # its room is taken to the end
+            else:
+                self._ledger.residual_s[request] = self._start_s + self._elapsed_s(done) - now_s
+            if done < self._stretch and not full:
                 self._stretch = done
                 self._set_boundary(self._start_s + self._elapsed_s(done))
 
@@ -107,11 +111,11 @@ class Worker:
     def end(self, now_s: float) -> list[tuple[int, int]]:
         """End what runs. Returns (rank, request) of those that left: finished or given away. `begin` comes next."""
         left: list[tuple[int, int]] = []
-        if self._stretch:
+        if self._takes:
+            self._end_steps(now_s, left)
+        else:
             self._end_stretch(now_s)
             self._collect(now_s, left)
-        else:
-            self._end_step(now_s, left)
         self._stretch, self._takes = 0, []
         return left
 
@@ -125,7 +129,7 @@ class Worker:
             if rank.waiting or rank.active:
                 (self._fill if chunked else self._take_one)(rank, now_s)
         if self._takes:
-            self._begin_step(now_s, chunked)
+            self._begin_steps(now_s, chunked)
         elif self._batch:
             self._begin_stretch(now_s)
         else:
@@ -240,42 +244,53 @@ class Worker:
 
     # --------------------------------------------------------------------------------------------------------- steps
 
-    def _begin_step(self, now_s: float, chunked: bool) -> None:
-        """A step with prompt tokens; the slowest rank sets its time."""
+    def _begin_steps(self, now_s: float, chunked: bool) -> None:
+        """Steps with prompt tokens, as many as are alike; the slowest rank sets their time."""
         law, ledger = self._law, self._ledger
         tokens, attention = [0.0] * len(self.ranks), [0.0] * len(self.ranks)
-        place = {id(rank): index for index, rank in enumerate(self.ranks)} if len(self.ranks) > 1 else {}
         for rank, request, taken in self._takes:
-            index = place.get(id(rank), 0)
+            index = self._index(rank)
             tokens[index] += taken
             attention[index] += ledger.attention_s[request] * taken / ledger.held[request]
         self._decodes = chunked
-        longest, total, factor = 0.0, sum(tokens), law.prefill_factor
+        longest, rise, steps = -1.0, 0.0, self._alike() if chunked else 1.0
         for rank, taken, own_s in zip(self.ranks, tokens, attention, strict=True):
+            slope, batch = 0.0, len(rank.residents)
             if chunked:
-                batch = len(rank.residents)
-                time = law.decode_line(batch, rank.context / batch if batch else 0.0)[0] + own_s
-                time += law.added_s(batch, taken) if taken else 0.0
+                time, slope, room = law.decode_line(batch, rank.context / batch if batch else 0.0)
+                time += own_s + (law.added_s(batch, taken) if taken else 0.0)
+                steps = min(steps, room + 1.0) if batch else steps
             else:
                 time = (law.prefill_s(taken) + own_s) if taken else 0.0
-            longest = max(longest, time)
-        before = law.shared_s(self._batch) * (1.0 - factor) if chunked else 0.0
-        beside = self._batch if chunked else 0
-        self._step_s = longest + before + factor * law.shared_s(beside + total)
-        self._set_boundary(now_s + self._step_s)
+            if time > longest:
+                longest, rise = time, slope if batch else 0.0
+        beside, factor = self._batch if chunked else 0, law.prefill_factor
+        before = law.shared_s(beside) * (1.0 - factor) if chunked else 0.0
+        self._step_s, self._rise_s = longest + before + factor * law.shared_s(beside + sum(tokens)), rise
+        self._stretch = max(int(steps), 1)
+        self._set_boundary(now_s + self._elapsed_s(self._stretch))
 
-    def _end_step(self, now_s: float, left: list[tuple[int, int]]) -> None:
+    def _alike(self) -> float:
+        """Steps until a prompt ends, a resident finishes or the cache is full."""
+        steps = min(self._ledger.prompt_tokens[request] // taken for _, request, taken in self._takes)
+        if len(self.ranks) > 1:
+            steps = min(steps, MOST_ALIKE)  # the slowest rank may change
+        return min(steps, *(self._steps_left(rank) for rank in self.ranks))
+
+    def _end_steps(self, now_s: float, left: list[tuple[int, int]]) -> None:
+        steps = self._stretch
         held = sum(rank.context for rank in self.ranks)
         held += sum(self._ledger.held[request] for rank in self.ranks for request in rank.active)
         busy = len(self._takes) if self._schedule.gives_away else self._batch
-        self._log.states.extend((self._start_s, now_s - self._start_s, busy, held))
         if self._decodes and self._batch:
-            self._record(1, self._step_s, 0.0)
-            self._grow(1)
+            held += self._batch * (steps - 1) / 2.0
+            self._record(steps, self._step_s, self._rise_s)
+            self._grow(steps)
             self._token_s = now_s
             self._collect(now_s, left)
+        self._log.states.extend((self._start_s, now_s - self._start_s, busy, held))
         for rank, request, taken in self._takes:
-            remaining = self._ledger.prompt_tokens[request] - taken
+            remaining = self._ledger.prompt_tokens[request] - steps * taken
             self._ledger.prompt_tokens[request] = remaining if remaining > _ROUNDING else 0.0
             if remaining <= _ROUNDING:
                 self._prefilled(rank, request, now_s, left)
@@ -302,22 +317,22 @@ class Worker:
         worst_s, rise_s = -1.0, 0.0
         for rank in self.ranks:
             batch = len(rank.residents)
+            time, rise, room = self._law.decode_line(batch, rank.context / batch if batch else 0.0)
             if batch:
-                finish = rank.finish
-                while rank.residents.get(finish[0][1]) != finish[0][0]:
-                    heappop(finish)
-                steps = min(steps, finish[0][0] - self._steps)
-                if rank.growth:
-                    steps = min(steps, (self._schedule.kv_bytes - rank.kv) // rank.growth)
-                time, rise, room = self._law.decode_line(batch, rank.context / batch)
-                steps = min(steps, room + 1.0)
-            else:
-                time, rise = self._law.decode_line(0, 0.0)[0], 0.0
+                steps = min(steps, self._steps_left(rank), room + 1.0)
             if time > worst_s:
-                worst_s, rise_s = time, rise
+                worst_s, rise_s = time, rise if batch else 0.0
         self._stretch = max(int(steps), 1)
         self._step_s, self._rise_s = worst_s + self._law.shared_s(self._batch), rise_s
         self._set_boundary(now_s + self._elapsed_s(self._stretch))
+
+    def _steps_left(self, rank: Rank) -> float:
+        """Steps until the rank's next resident finishes, or its cache is full."""
+        finish = rank.finish
+        while finish and rank.residents.get(finish[0][1]) != finish[0][0]:
+            heappop(finish)
+        steps: float = finish[0][0] - self._steps if finish else inf
+        return min(steps, (self._schedule.kv_bytes - rank.kv) // rank.growth) if rank.growth else steps
 
     def _end_stretch(self, now_s: float) -> None:
         steps = self._stretch
@@ -371,8 +386,3 @@ class Worker:
                     self._leave(rank, request, 0)
                     self._ledger.finished_s[request] = now_s
                     left.append((index, request))
-
-    def outstanding(self) -> Iterator[int]:
-        """Requests it holds, for checks."""
-        for rank in self.ranks:
-            yield from (*rank.waiting, *rank.active, *rank.residents)

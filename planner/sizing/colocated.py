@@ -60,16 +60,16 @@ def _least_usd(pool: Pool, role: Role, traffic: Traffic, basis: str) -> float:
 def token_budgets(role: Role, mode: Mode) -> Floats:
     """Tokens of one step of the worker: a fine grid for chunks, the engine's own where prompts go whole."""
     if mode == "colocated-whole-prompt":
-        return np.array([float(role.token_budget * role.dp)])
+        return np.array([float(role.token_budget)])
     octaves = np.log2(LARGEST_BUDGET / SMALLEST_BUDGET)
     grid = np.geomspace(SMALLEST_BUDGET, LARGEST_BUDGET, int(octaves * BUDGETS_PER_OCTAVE) + 1)
-    return np.round(grid / 16.0) * 16.0 * role.dp
+    return np.round(grid / 16.0) * 16.0
 
 
 def _merits(role: Role) -> tuple[float, float]:
     """Step time of a lone request, and worker-seconds of a mean request: its prefill and its share of full batches."""
-    curve = role.decode_curve_s(max(min(role.memory_batch, 512 * role.dp), 1))
-    prefill_s = float(role.traffic.input_weights @ role.service_s) / role.dp
+    curve = role.decode_curve_s(max(min(role.memory_batch, 512), 1))
+    prefill_s = float(role.traffic.input_weights @ role.service_s)
     return float(curve[0]), prefill_s + role.traffic.mean_steps * float(np.min(curve / np.arange(1, curve.size + 1)))
 
 
@@ -131,8 +131,8 @@ def _judge(
 
     def deployment(index: int) -> Deployment:
         row, column = divmod(index, law.replicas.size)
-        per_rank = int(law.budgets[row]) // role.dp
-        return Deployment(law.mode, decode=replace(pool, replicas=int(law.replicas[column]), token_budget=per_rank))
+        sized = replace(pool, replicas=int(law.replicas[column]), token_budget=int(law.budgets[row]))
+        return Deployment(law.mode, decode=sized)
 
     return best_of(usd, accelerators, violation, over_budget, deployment)
 

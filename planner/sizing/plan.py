@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from planner.engines.rules import why_not_mode
 from planner.errors import FieldError
-from planner.records import Alternative, Deployment, Limit, Mode, Note, Plan, Pool, Prediction, Scenario
+from planner.records import Alternative, Deployment, Experts, Limit, Mode, Note, Plan, Pool, Prediction, Scenario
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import Traffic, traffic
@@ -20,6 +20,7 @@ from planner.sizing.search import Candidate, Found
 
 TRIED = 24  # best candidates of a group that are re-evaluated before the nearest miss is taken
 MOST_ALTERNATIVES = 4
+NO_LOCKSTEP = "colocated alternatives are sized without attention data parallelism, which is not priced there"
 MODES: tuple[Mode, ...] = ("disaggregated", "colocated-chunked", "colocated-whole-prompt")
 
 
@@ -59,6 +60,8 @@ def size(scenario: Scenario) -> Plan:
         return does_not_fit(scenario, load)
     best = _trimmed(scenario, load, judged[0], basis) if judged[0].feasible else judged[0]
     prediction = predict(scenario, best.candidate.deployment, load, best.outcome)
+    if any(isinstance(kind.feed_forward, Experts) for kind in scenario.model.layers):
+        scenario = replace(scenario, notes=(*scenario.notes, Note("info", NO_LOCKSTEP)))
     if scenario.deployment is not None:
         ignored = Note("info", "the file's own `deployment:` was left aside; `planner evaluate` says what it does")
         scenario = replace(scenario, notes=(*scenario.notes, ignored))

@@ -190,7 +190,7 @@ def best_of(
     violation = np.maximum(violation.ravel(), over_budget)
     feasible = violation <= 1.0
     order = (
-        np.where(feasible, usd * (1.0 + 1e-9 * accelerators), np.inf)
+        np.where(feasible, usd * (1.0 + 1e-9 * accelerators + 1e-12 * violation), np.inf)
         if feasible.any()
         else missed_by(violation) + usd * 1e-9
     )

@@ -215,6 +215,10 @@ class EngineConstants:
     ttft_steps: float  # fr
     own_prefill_factor: float  # kT
     ttft_sequence_s: float  # fN
+    # of closed loops only, where clients start together and their prompts come in bursts (FIDELITY §3)
+    uniform_window_fraction: float = 0.10  # wu: share of the decode time that a burst spreads over, lengths that vary
+    fixed_window_fraction: float = 0.056  # wf: the same for lengths that are all equal
+    burst_wait_factor: float = 1.17  # kW
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +260,7 @@ class EngineProfile:
     measured_cells: frozenset[tuple[str, str]]  # (model id, accelerator id) that the constants were fitted on
     provenance: Provenance
     sha256: str = ""
+    deviations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # "mode/level/key" -> constant -> log
 
 
 # ---------------------------------------------------------------------------------------------------------- workload
@@ -290,6 +295,46 @@ class Workload:
     peak_factor: float = 1.0
     peak_duration_s: float = 0.0
     description: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedLoop:
+    """A benchmark that keeps `clients` requests in flight on one deployment. Token counts are means."""
+
+    model: ModelShape
+    weights: str
+    kv_dtype: str
+    engine: EngineProfile
+    accelerator: Accelerator  # that decodes, or does both
+    prefill_accelerator: Accelerator | None
+    deployment: Deployment
+    input_tokens: float
+    output_tokens: float
+    equal_lengths: bool
+    clients: float
+    origin: str = ""  # whose benchmark
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measured run as its file has it: names that a catalog must still resolve, means over requests."""
+
+    id: str
+    model: str
+    engine: str
+    engine_version: str
+    weights: str
+    kv_dtype: str  # empty when not recorded
+    deployment: Deployment | None  # None when the file does not say
+    input_tokens: float
+    output_tokens: float
+    equal_lengths: bool
+    clients: float  # mean requests in flight; 0 when not recorded
+    ttft_s: float
+    tpot_s: float
+    origin: str = ""
+    flags: tuple[str, ...] = ()
+    source: str = ""
 
 
 # ------------------------------------------------------------------------------------------------ question and answer

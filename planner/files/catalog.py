@@ -171,6 +171,10 @@ class Catalog:
         """
         return self._once("accelerator", self._known("accelerator", name, accelerator_id), self._accelerator)
 
+    def accelerator_path(self, name: str) -> Path:
+        """The file of an id or alias. Raises KeyError when there is none."""
+        return self._paths["accelerator"][self._known("accelerator", name, accelerator_id)]
+
     def engine(self, name: str) -> EngineProfile:
         """The engine profile of an id or alias. Raises KeyError or InputError as `accelerator` does."""
         from planner.files.catalog_records import read_engine

@@ -9,6 +9,7 @@ from typing import Any
 from planner import units
 from planner.errors import Fault
 from planner.files.catalog_fields import Fields, finish
+from planner.files.catalog_tables import ACCELERATOR_COUNTS, ACCELERATOR_QUANTITIES, STATUSES
 from planner.files.nearest import did_you_mean
 from planner.files.yamlfile import Document
 from planner.records import (
@@ -25,23 +26,6 @@ DEFAULT_SIBLING = "h100-sxm"
 ASSUMED = Provenance("not given; assumed", "", "estimate")
 _DEFAULT_NODE = 8
 _DEFAULT_UNITS = 132
-
-# YAML key, record field, kind of quantity.
-_PEAKS = tuple(
-    (f"{dtype}_{density}", f"{dtype}_{density}_flops_per_s", "flops_per_s")
-    for dtype, density in (
-        ("fp8", "dense"), ("fp4", "dense"), ("int8", "dense"), ("bf16", "sparse"), ("fp8", "sparse"), ("fp4", "sparse"),
-    )
-)  # fmt: skip
-_OPTIONAL = (
-    *_PEAKS,
-    ("scaleup_rate", "scaleup_bytes_per_s", "bytes_per_s"),
-    ("host_rate", "host_bytes_per_s", "bytes_per_s"),
-    ("nic_rate", "nic_bytes_per_s", "bytes_per_s"),
-    ("tdp", "tdp_watts", "watts"),
-    ("all_in_power", "all_in_watts", "watts"),
-    ("purchase", "purchase_usd", "usd"),
-)
 
 # The dense peak that the compute fraction of a dtype is of; weight-only formats compute in bf16.
 _PEAK_OF_DTYPE = {
@@ -78,13 +62,11 @@ def read_accelerator(document: Document, stem: str) -> tuple[Accelerator, str]:
     fields = Fields(document, faults)
     fields.text("kind", choices=("accelerator",))
     name = fields.require_id(stem)
-    memory = fields.quantity("memory", "bytes", "memory_bytes", "141 GB")
-    memory_rate = fields.quantity("memory_rate", "bytes_per_s", "memory_bytes_per_s", "4.8 TB/s")
-    bf16 = fields.quantity("bf16_dense", "flops_per_s", "bf16_dense_flops_per_s", "989.4 TFLOP/s")
-    optional: dict[str, Any] = {field: fields.quantity(key, kind, field) for key, field, kind in _OPTIONAL}
-    domain = fields.count("scaleup_domain", "scaleup_domain")
-    node = fields.count("node_accelerators", "node_accelerators")
-    compute_units = fields.count("compute_units", "compute_units")
+    read: dict[str, Any] = {
+        key.field: fields.quantity(key.name, key.kind, key.field, key.example if key.required else "")
+        for key in ACCELERATOR_QUANTITIES
+    }
+    counts: dict[str, Any] = {key.name: fields.count(key.name, key.field) for key in ACCELERATOR_COUNTS}
     sibling = fields.text("efficiency_like")
     if sibling:
         fields.provenance["efficiency_like"] = fields.origin("efficiency_like")
@@ -92,28 +74,25 @@ def read_accelerator(document: Document, stem: str) -> tuple[Accelerator, str]:
     prices = _prices(fields)
     reading: dict[str, Any] = {
         "vendor": fields.text("vendor"),
-        "status": fields.text("status", "shipping", ("shipping", "announced")),
+        "status": fields.text("status", "shipping", STATUSES),
         "scaleup_name": fields.text("scaleup_name"),
         "notes": fields.text("notes"),
     }
-    _check_densities(fields, {"bf16_dense_flops_per_s": bf16, **optional})
+    _check_densities(fields, read)
     fields.refuse_unknown()
     finish(faults)
-    assumed_domain = _DEFAULT_NODE if optional["scaleup_bytes_per_s"] else 1
+    assumed_domain = _DEFAULT_NODE if read["scaleup_bytes_per_s"] else 1
     accelerator = Accelerator(
         id=name,
-        memory_bytes=memory or 0.0,
-        memory_bytes_per_s=memory_rate or 0.0,
-        bf16_dense_flops_per_s=bf16 or 0.0,
-        scaleup_domain=domain or assumed_domain,
-        node_accelerators=node or _DEFAULT_NODE,
-        compute_units=compute_units or _DEFAULT_UNITS,
+        scaleup_domain=counts["scaleup_domain"] or assumed_domain,
+        node_accelerators=counts["node_accelerators"] or _DEFAULT_NODE,
+        compute_units=counts["compute_units"] or _DEFAULT_UNITS,
         usd_per_hour=prices,
         fits=(),
         efficiency_like="",
         provenance=_with_assumed(fields.provenance),
         sha256=document.sha256,
-        **optional,
+        **read,
         **reading,
     )
     return accelerator, sibling

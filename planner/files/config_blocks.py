@@ -93,17 +93,18 @@ def gated(config: Config) -> bool:
 def dense(config: Config, hidden: int, beside_experts: bool = False) -> DenseFeedForward:
     """The dense block of a layer; where other layers have experts its width may have a key of its own."""
     names: tuple[str, ...] = (*_DENSE_WIDTHS, *WIDTHS) if beside_experts else WIDTHS
-    if not beside_experts and not config.has(*WIDTHS):
-        names = (*WIDTHS, *_SHARED_WIDTHS)  # Granite without experts keeps only its shared block
+    if not beside_experts and not has_experts(config) and config.has("shared_intermediate_size"):
+        names = ("shared_intermediate_size",)  # Granite without experts keeps only its shared block
     factor = config.factor("width_factor", "expansion_ratio", "ffn_mult", default=0.0)
     width = config.whole(*names, default=int(factor * hidden) or None)
     width //= config.whole("width_divisor", default=1)
-    if config.flag("block_auto_adjust_ff_dim", default=False):  # LFM2 and Llama's own files
-        scaled = int(config.factor("block_ffn_dim_multiplier", default=1.0) * int(2 * width / 3))
-        multiple = config.whole("block_multiple_of", default=256)
-        width = -(-scaled // multiple) * multiple
-    else:
-        config.value("block_ffn_dim_multiplier", "block_multiple_of", "block_dim", "block_mlp_init_scale")
+    factor, multiple = (
+        config.factor("block_ffn_dim_multiplier", default=1.0),
+        config.whole("block_multiple_of", default=256),
+    )
+    config.value("block_dim", "block_ff_dim", "block_mlp_init_scale")
+    if config.flag("block_auto_adjust_ff_dim", default=False):  # LFM2
+        width = -(-int(factor * int(2 * width / 3)) // multiple) * multiple
     return DenseFeedForward(width, gated(config))
 
 

@@ -27,7 +27,9 @@ HARMLESS_ENDINGS = re.compile(
     r"_(eps|epsilon|dropout|pdrop|bias|dtype|act|activation|coef|coeff|scale|theta|std|range|id|ids|func|function"
     r"|softcapping|scaling|scalar|norm|norms|prob|fp32|loss|clip|limit|beta|method|kernels|rope|tuning|multiplier"
     r"|multipliers|min|max|floor|alpha|gamma|weight|temperature|decay|token|tokens|impl|implementation|jitter|noise"
-    r"|interleave|interleaved|parameters|lr|bound|type_ids|normalization|layernorm|layernorms|init)$"
+    r"|interleave|interleaved|parameters|lr|bound|type_ids|normalization|layernorm|layernorms|init|capacity|mode|type"
+    r"|capacity_factor|before|after|dropping|dropped_token|free|skipped|alibi|routing|limited_greedy|scale_q_lora|scale_kv_lora"
+    r"|pattern_scale|drop_tokens|deterministic)$"
 )
 _HARMLESS_KEYS = """
 _attn_implementation attn_implementation block_size block_use_swiglu cache_implementation chunk_size
@@ -199,12 +201,17 @@ class Config:
 
     def unread_structure(self) -> list[str]:
         """Keys that name a part of the model, hold something, and were never read."""
-        return [key for key in self._unread() if not PARTS.isdisjoint(key.lower().split("_"))]
+        return [key for key in self._unread() if not PARTS.isdisjoint(key.lower().split("_")) and self._counts(key)]
 
     def unread_sizes(self) -> list[str]:
         """Keys that only sound like a size and were never read."""
         parts = set(self.unread_structure())
         return [key for key in self._unread() if key not in parts and not SOUNDS.isdisjoint(key.lower().split("_"))]
+
+    def _counts(self, key: str) -> bool:
+        """Whether a value can be a size, a list of layers or a switch: not text, not a fraction."""
+        value = self._values[key]
+        return not isinstance(value, str) and not (isinstance(value, float) and value != int(value))
 
     def _unread(self) -> list[str]:
         return sorted(

@@ -104,6 +104,8 @@ def _blocks(config: Config, hidden: int, layers: int, spare: int) -> list[Block]
     for layer, word in enumerate(words):
         config.layer = layer
         block = _feed_forward(config, hidden, sparse, layer, borrowed[layer])
+        if word == MAMBA and BOTH in words:  # Zamba2: only the shared blocks feed forward
+            block = None
         if word == BOTH:
             found += _beside(config, hidden, block)
         else:

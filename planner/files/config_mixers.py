@@ -64,7 +64,7 @@ def softmax(config: Config, hidden: int, windowed: bool) -> SoftmaxAttention:
 def _head_dim(config: Config, hidden: int, heads: int) -> int:
     if config.has(*HEAD_DIM):
         return config.whole(*HEAD_DIM)
-    if hidden % heads:
+    if hidden > 1 and hidden % heads:  # 1 stands for a width that was at fault itself
         config.fault(f"head_dim is missing, and hidden size {hidden} is no multiple of {heads} heads")
     return max(hidden // heads, 1)
 

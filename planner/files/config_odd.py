@@ -65,7 +65,7 @@ def doubled_blocks(config: Config, hidden: int, layers: int) -> list[Block]:
 
 
 def searched_blocks(config: Config, hidden: int, listed: list[dict[str, Any]]) -> list[Block]:
-    """Layers that a searched architecture describes one by one, each with its own attention and block (Nemotron NAS)."""
+    """Layers that a searched architecture describes one by one, each with sizes of its own (Nemotron NAS)."""
     found: list[Block] = []
     for layer, entry in enumerate(listed):
         config.layer = layer
@@ -140,6 +140,12 @@ def reused_parameters(config: Config, hidden: int, found: list[Block]) -> int:
     adapters = rank * (hidden + 2 * inner) + hidden * hidden
     if config.flag("use_shared_attention_adapter", "use_shared_attention_lora", default=False):
         adapters += 3 * rank * 2 * width
-    config.value("attention_hidden_size", "use_shared_mlp_adapter", "use_shared_block_lora", "num_query_groups")
+    config.value(
+        "attention_hidden_size",
+        "hybrid_layer_ids",
+        "use_shared_mlp_adapter",
+        "use_shared_block_lora",
+        "num_query_groups",
+    )
     config.note(f"{uses} layers share {shared} attention blocks, held once; each use keeps its own keys and values")
     return uses * (listed - adapters) - shared * held

@@ -33,6 +33,14 @@ NOT_COUNTED = {
     "engram_layers": "layers that look tokens up in a memory of n-grams",
 }
 
+# Features that change the counts by less than a thousandth: said, not counted.
+NOTED = {
+    "hc_mult": "residual streams mixed between layers (hyper-connections): their small matrices are not counted",
+    "num_hash_layers": "first layers route tokens by a hash, not by a router: routers are counted all the same",
+    "attn_res_block_size": "attention across the outputs of earlier layers: its small matrices are not counted",
+    "altup_active_idx": "parallel residual streams: counted with the per-layer embeddings",
+}
+
 BY_HAND = """\
 to plan it all the same, describe it by hand and give that file in place of the config (keys: models/README.md):
     id: {id}                  # = the name of the file, {stem}.yaml
@@ -92,6 +100,10 @@ def shape_from_config(config: Mapping[str, Any], model_id: str) -> ModelShape:
         encoder_parameters=encoders,
         checkpoint_other_format=stored.other,
     )
+    for key, meaning in NOTED.items():
+        if keys.has(key):
+            keys.note(f"{key}: {meaning}")
+    keys.value("hc_sinkhorn_iters", "altup_lr_multiplier")
     _raise_faults(keys, values, shape)
     return _with_notes(shape, keys, encoder_notes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,16 +10,22 @@ from typing import TYPE_CHECKING, Any
 from planner import units
 from planner.errors import Fault
 from planner.files.catalog_fields import Fields, finish
+from planner.files.catalog_tables import (
+    COUNT_KEYS,
+    FEED_FORWARD_KEYS,
+    FORMATS,
+    LARGEST_CONTEXT,
+    LARGEST_SIZE,
+    LAYER_KEYS,
+    MIXER_KEYS,
+    MODEL_KEYS,
+    RECURRENT,
+    Key,
+)
 from planner.files.yamlfile import load
 
 if TYPE_CHECKING:
     from planner.records import FeedForward, LayerKind, Mixer, ModelShape
-
-FORMATS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
-MIXERS = ("softmax", "latent", "gated-delta", "kda", "mamba1", "mamba2")
-FEED_FORWARDS = ("dense", "experts")
-LARGEST_SIZE = 100_000_000
-_FACTS = ("parameters", "active_parameters", "kv_bytes_per_token", "state_bytes_per_sequence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,7 @@ class ModelSummary:
     architecture: str
     mixers: tuple[str, ...]  # kinds of mixer, in order of appearance
     has_experts: bool
+    has_windows: bool
     layers: int
     parameters: int | None
     active_parameters: int | None
@@ -53,23 +61,43 @@ def read_model(path: Path, stem: str) -> ModelShape:
     faults: list[Fault] = []
     fields = Fields(document, faults)
     name = _header(fields, stem)
+    read: dict[str, Any] = _values(fields, tuple(key for key in MODEL_KEYS if key.kind != "text"))
+    layers, borrowed = _layers(fields)
     shape = ModelShape(
         id=name,
         architecture=fields.text("architecture", example="llama"),
-        hidden=_whole(fields, "hidden"),
-        vocabulary=_whole(fields, "vocabulary"),
-        layers=_layers(fields),
-        tied_embeddings=_flag(fields, "tied_embeddings"),
-        max_context_tokens=_whole(fields, "max_context_tokens", largest=1_000_000_000),
+        layers=layers,
+        borrowed_kv=borrowed if any(borrowed) else (),
         checkpoint_format=fields.text("checkpoint_format", "bf16", FORMATS),
-        draft_layers=fields.count("draft_layers") or 0,
+        checkpoint_other_format=fields.text("checkpoint_other_format", "", FORMATS),
         notes=_notes(fields),
         source=fields.text("source", example="config.json of meta-llama/Llama-3.1-70B"),
         sha256=document.sha256,
+        **read,
     )
     fields.refuse_unknown()
     finish(faults)
     return shape
+
+
+def _values(fields: Fields, keys: Sequence[Key]) -> dict[str, Any]:
+    """Whole numbers and flags of a mapping; what is left out and not required is 0 or false."""
+    read: dict[str, Any] = {}
+    for key in keys:
+        if key.kind == "flag":
+            read[key.name] = _flag(fields, key.name)
+        elif key.required:
+            read[key.name] = _whole(fields, key.name, key.largest)
+        else:
+            read[key.name] = _optional(fields, key.name, key.largest)
+    return read
+
+
+def _optional(fields: Fields, name: str, largest: int) -> int:
+    number = fields.count(name) or 0
+    if number > largest:
+        fields.fault((name,), f"{number} is more than {largest:,}")
+    return number
 
 
 def read_summary(path: Path, stem: str) -> ModelSummary:
@@ -80,7 +108,7 @@ def read_summary(path: Path, stem: str) -> ModelSummary:
     name = _header(fields, stem)
     kinds = [entry for entry in _entries(fields, "layers") if isinstance(entry, dict)]
     facts = fields.inner("counts")
-    counted = {key: facts.count(key) if facts else None for key in _FACTS}
+    counted = {key: facts.count(key) if facts else None for key in COUNT_KEYS}
     summary = ModelSummary(
         id=name,
         architecture=fields.text("architecture", example="llama"),
@@ -88,8 +116,10 @@ def read_summary(path: Path, stem: str) -> ModelSummary:
         has_experts=any(
             _is_mapping(kind, "feed_forward") and kind["feed_forward"].get("kind") == "experts" for kind in kinds
         ),
-        layers=sum(kind["count"] for kind in kinds if isinstance(kind.get("count"), int)),
-        max_context_tokens=_whole(fields, "max_context_tokens", largest=1_000_000_000),
+        has_windows=any(_is_mapping(kind, "mixer") and bool(kind["mixer"].get("window_tokens")) for kind in kinds),
+        layers=fields.count("declared_layers")
+        or sum(kind["count"] for kind in kinds if isinstance(kind.get("count"), int)),
+        max_context_tokens=_whole(fields, "max_context_tokens", largest=LARGEST_CONTEXT),
         checkpoint_format=fields.text("checkpoint_format", "bf16", FORMATS),
         path=document.path,
         **counted,
@@ -145,18 +175,20 @@ def _flag(fields: Fields, key: str) -> bool:
     return False
 
 
-def _layers(fields: Fields) -> tuple[LayerKind, ...]:
+def _layers(fields: Fields) -> tuple[tuple[LayerKind, ...], tuple[bool, ...]]:
+    """The layer kinds, and which of them have no keys and values of their own."""
     from planner.records import LayerKind
 
-    kinds = []
+    kinds, borrowed = [], []
     for index in range(len(_entries(fields, "layers"))):
         entry = Fields(fields.document, fields.faults, (*fields.path, "layers", index))
-        count = _whole(entry, "count", largest=10_000)
-        kinds.append(LayerKind(count, _mixer(entry), _feed_forward(entry)))
+        own = _values(entry, LAYER_KEYS)
+        kinds.append(LayerKind(own["count"], _mixer(entry), _feed_forward(entry)))
+        borrowed.append(own["borrowed_kv"])
         if kinds[-1].mixer is None and kinds[-1].feed_forward is None:
             entry.fault((), "has neither a mixer nor a feed_forward")
         entry.refuse_unknown()
-    return tuple(kinds)
+    return tuple(kinds), tuple(borrowed)
 
 
 def _mixer(entry: Fields) -> Mixer | None:
@@ -165,43 +197,17 @@ def _mixer(entry: Fields) -> Mixer | None:
     fields = entry.inner("mixer")
     if fields is None:
         return None
-    kind = fields.text("kind", choices=MIXERS, example="softmax")
-    mixer: Mixer
-    if kind == "latent":
-        mixer = LatentAttention(
-            query_heads=_whole(fields, "query_heads"),
-            query_rank=fields.count("query_rank") or 0,
-            kv_rank=_whole(fields, "kv_rank"),
-            nope_dim=_whole(fields, "nope_dim"),
-            rope_dim=fields.count("rope_dim") or 0,
-            value_dim=_whole(fields, "value_dim"),
-            index_heads=fields.count("index_heads") or 0,
-            index_dim=fields.count("index_dim") or 0,
-            index_top_k=fields.count("index_top_k") or 0,
-        )
-    elif kind in MIXERS[2:]:
-        mixer = RecurrentMixer(
-            key_heads=_whole(fields, "key_heads"),
-            value_heads=_whole(fields, "value_heads"),
-            key_dim=_whole(fields, "key_dim"),
-            value_dim=_whole(fields, "value_dim"),
-            conv_tokens=fields.count("conv_tokens") or 0,
-            kind=kind,
-        )
-    else:
-        mixer = SoftmaxAttention(
-            query_heads=_whole(fields, "query_heads"),
-            kv_heads=_whole(fields, "kv_heads"),
-            key_dim=_whole(fields, "key_dim"),
-            value_dim=_whole(fields, "value_dim"),
-            window_tokens=fields.count("window_tokens") or 0,
-            output_gate=_flag(fields, "output_gate"),
-            bias=_flag(fields, "bias"),
-        )
-        if mixer.query_heads % mixer.kv_heads:
-            fields.fault(("kv_heads",), f"{mixer.kv_heads} does not divide {mixer.query_heads} query heads")
+    kind = fields.text("kind", "softmax", choices=MIXER_KEYS, example="softmax")
+    read = _values(fields, MIXER_KEYS[kind])
     fields.refuse_unknown()
-    return mixer
+    if kind in RECURRENT:
+        return RecurrentMixer(kind=kind, **read)
+    read["kv_heads"] = read["kv_heads"] or 1
+    if kind == "latent":
+        return LatentAttention(**read)
+    if read["query_heads"] % read["kv_heads"]:
+        fields.fault(("kv_heads",), f"{read['kv_heads']} does not divide {read['query_heads']} query heads")
+    return SoftmaxAttention(**read)
 
 
 def _feed_forward(entry: Fields) -> FeedForward:
@@ -210,18 +216,12 @@ def _feed_forward(entry: Fields) -> FeedForward:
     fields = entry.inner("feed_forward")
     if fields is None:
         return None
-    block: FeedForward
-    if fields.text("kind", choices=FEED_FORWARDS, example="dense") == "experts":
-        block = Experts(
-            experts=_whole(fields, "experts"),
-            top_k=_whole(fields, "top_k"),
-            intermediate=_whole(fields, "intermediate"),
-            shared_intermediate=fields.count("shared_intermediate") or 0,
-            gated=not _flag(fields, "plain"),
-        )
-        if block.top_k > block.experts:
-            fields.fault(("top_k",), f"{block.top_k} is more than {block.experts} experts")
-    else:
-        block = DenseFeedForward(_whole(fields, "intermediate"), gated=not _flag(fields, "plain"))
+    kind = fields.text("kind", "dense", choices=FEED_FORWARD_KEYS, example="dense")
+    read = _values(fields, FEED_FORWARD_KEYS[kind])
+    gated = not read.pop("plain")
     fields.refuse_unknown()
-    return block
+    if kind == "dense":
+        return DenseFeedForward(gated=gated, **read)
+    if read["top_k"] > read["experts"]:
+        fields.fault(("top_k",), f"{read['top_k']} is more than {read['experts']} experts")
+    return Experts(gated=gated, **read)

@@ -26,16 +26,49 @@ if TYPE_CHECKING:
 MOST_CONFIG_BYTES = 10_000_000
 _ENDINGS = (".yaml", ".yml")
 _WEIGHT_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".onnx")
-_VARIANT = re.compile(r"[-_](instruct|chat|it|base|hf|bf16|thinking|fp8|fp8[-_]dynamic|\d{4})$", re.IGNORECASE)
+_VARIANT = re.compile(
+    r"[-_](instruct|chat|it|base|hf|bf16|thinking|exp|preview|dynamic|block|quantized|w4a16|w8a8|w8a16|int4|int8|[48]bit"
+    r"|fp8|fp4|nvfp4|mxfp4|awq|gptq|bnb|g128|qat|turbo|\d{4})$",
+    re.IGNORECASE,
+)
+_INSIDE = re.compile(r"[-_](instruct|chat)(?=[-_])", re.IGNORECASE)
 _ENDINGS_OF_IDS = ("", "-instruct", "-it", "-hf", "-base")
-_FP8 = re.compile(r"[-_]fp8([-_]dynamic)?$", re.IGNORECASE)
-_OWNERS = {"zhipuai": "zai-org"}
+# What the name of a variant says its weights are stored in; the first that is found.
+_STORED = (
+    ("nvfp4", re.compile(r"[-_](nvfp4|fp4)\b", re.IGNORECASE)),
+    ("mxfp4", re.compile(r"[-_]mxfp4\b", re.IGNORECASE)),
+    ("int8", re.compile(r"[-_](int8|w8a8|8bit)\b", re.IGNORECASE)),
+    ("int4", re.compile(r"[-_](awq|gptq[-_]?int4|int4|w4a16|4bit|gptq)\b", re.IGNORECASE)),
+    ("fp8", re.compile(r"[-_]fp8\b", re.IGNORECASE)),
+)
+_OWNERS = {"zhipuai": "zai-org", "thudm": "zai-org", "kimi": "moonshotai", "cohere": "cohereforai"}
+# Who publishes other people's models again in another format, under the same names.
+_REPACKERS = frozenset(
+    ("nvidia", "redhatai", "neuralmagic", "unsloth", "amd", "hugging-quants", "lmstudio-community", "mlx-community",
+     "thebloke", "casperhansen", "cognitivecomputations", "quanttrio", "intel")
+)  # fmt: skip
+_LLAMA_70B, _LLAMA_8B, _QWEN_32B = "meta-llama/llama-3.1-70b", "meta-llama/llama-3.1-8b", "qwen/qwen2.5-32b"
 # Models of one shape, context and format: folded name -> folded name in the catalog.
 ALIASES: Mapping[str, str] = {
-    "meta-llama/llama-3.3-70b-instruct": "meta-llama/llama-3.1-70b",
-    "meta-llama/llama-3.3-70b": "meta-llama/llama-3.1-70b",
-    "llama-3.3-70b-instruct": "llama-3.1-70b",
-    "llama-3.3-70b": "llama-3.1-70b",
+    "meta-llama/llama-3.3-70b-instruct": _LLAMA_70B,
+    "meta-llama/llama-3.3-70b": _LLAMA_70B,
+    "llama-3.3-70b-instruct": _LLAMA_70B,
+    "llama-3.3-70b": _LLAMA_70B,
+    "nvidia/llama-3.1-nemotron-70b-instruct-hf": _LLAMA_70B,
+    "nousresearch/hermes-3-llama-3.1-70b": _LLAMA_70B,
+    "nousresearch/hermes-4-70b": _LLAMA_70B,
+    "deepseek-ai/deepseek-r1-distill-llama-70b": _LLAMA_70B,
+    "deepseek-ai/deepseek-r1-distill-llama-8b": _LLAMA_8B,
+    "nousresearch/hermes-3-llama-3.1-8b": _LLAMA_8B,
+    "meta-llama/llama-guard-3-8b": _LLAMA_8B,
+    "deepseek-ai/deepseek-r1-distill-qwen-32b": _QWEN_32B,
+    "qwen/qwen2.5-coder-32b": _QWEN_32B,
+    "qwen/qwq-32b": _QWEN_32B,
+    "qwen/qwen2.5-coder-7b": "qwen/qwen2.5-7b",
+    "deepseek-ai/deepseek-v3.1": "deepseek-ai/deepseek-v3",
+    "deepseek-ai/deepseek-v3.1-terminus": "deepseek-ai/deepseek-v3",
+    "deepseek-ai/deepseek-v2-chat": "deepseek-ai/deepseek-v2",
+    "microsoft/phi-4-reasoning": "microsoft/phi-4",
 }
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -91,6 +124,21 @@ def load_model_file(path: Path) -> ModelShape:
         raise InputError([Fault("holds weights; give the config.json beside it, or their folder", str(path))])
     name = path.resolve().parent.name if path.stem == "config" else path.stem
     return _from_config(path, name)
+
+
+MODEL_KINDS = ("dense", "moe", "mla", "sliding", "hybrid")
+
+
+def of_kind(summary: ModelSummary, kind: str) -> bool:
+    """Whether a listed model is of a kind of `MODEL_KINDS`; a model can be of several."""
+    recurrent = any(mixer not in ("softmax", "latent") for mixer in summary.mixers)
+    return {
+        "dense": not summary.has_experts,
+        "moe": summary.has_experts,
+        "mla": "latent" in summary.mixers,
+        "sliding": summary.has_windows,
+        "hybrid": recurrent,
+    }[kind]
 
 
 def model_ids(catalog_dirs: Sequence[Path] = ()) -> tuple[str, ...]:
@@ -157,10 +205,18 @@ def variant_id(reference: str, known: Iterable[str]) -> str:
     """The catalog id of a model that `reference` is a variant of, "" when there is none.
 
     Endings that leave the shape alone are taken off one by one (-Instruct, -hf, -FP8, a release such as -2507), and
-    those that the catalog's id may carry are tried.
+    those that the catalog's id may carry are tried; so is the name alone when its owner only packs models again.
     """
     names = list(known)
     wanted = reference.strip()
+    owner, _, model = wanted.rpartition("/")
+    spellings = [wanted, _INSIDE.sub("", wanted)]
+    if owner.casefold() in _REPACKERS:
+        spellings += [model, _INSIDE.sub("", model)]
+    return next((found for spelling in spellings if (found := _shortened_id(spelling, names))), "")
+
+
+def _shortened_id(wanted: str, names: list[str]) -> str:
     while True:
         found = next((found for ending in _ENDINGS_OF_IDS if (found := exact_id(wanted + ending, names))), "")
         shorter = _VARIANT.sub("", wanted)
@@ -175,10 +231,11 @@ def _folded(name: str) -> str:
 
 
 def _variant(shape: ModelShape, reference: str) -> ModelShape:
-    """The catalog's shape under another name, saying so; stored in fp8 when the name says that."""
+    """The catalog's shape under another name, saying so; stored as the name says."""
+    said = next((stored for stored, pattern in _STORED if pattern.search(reference)), "")
     stored = shape.checkpoint_format
-    if _FP8.search(reference) and stored == "bf16":
-        stored = "fp8"
+    if said and not (said == "fp8" and stored != "bf16"):  # an FP8 checkpoint may be in blocks already
+        stored = said
     note = f"{reference} is planned as {shape.id}: {shape.max_context_tokens:,} tokens of context, weights in {stored}"
     return replace(shape, notes=(*shape.notes, note), checkpoint_format=stored)
 

@@ -134,7 +134,7 @@ def _tokens_rows(found: Document | None) -> list[Row]:
 
 def _stored_text(document: Document) -> str:
     other = document["checkpoint_other_format"]
-    return document["checkpoint_format"] + (f", outside the experts {other}" if other else "")
+    return f"{document['checkpoint_format']}{f', outside the experts {other}' if other else ''}"
 
 
 def _ways_text(ways: Document) -> str:

@@ -192,7 +192,7 @@ def _parallelism(shape: ModelShape) -> Document:
     """Degrees that the model can be split by, each way alone, and why it cannot by the others."""
     ways: dict[str, dict[int, str]] = {
         "tp": {degree: why_not(shape, degree) for degree in DEGREES},
-        "ep": {degree: why_not(shape, degree, ep=degree) for degree in DEGREES},
+        "ep": {degree: _why_not_ep(shape, degree) for degree in DEGREES},
         "dp": {degree: why_not(shape, 1, ep=degree if has_experts(shape) else 1, dp=degree) for degree in DEGREES},
         "pp": {degree: why_not(shape, 1, degree) for degree in DEGREES},
     }
@@ -203,6 +203,11 @@ def _parallelism(shape: ModelShape) -> Document:
         }
         for way, reasons in ways.items()
     }
+
+
+def _why_not_ep(shape: ModelShape, degree: int) -> str:
+    """Experts over as many ranks, whether attention is split over them or copied."""
+    return why_not(shape, degree, ep=degree) and why_not(shape, 1, ep=degree, dp=degree)
 
 
 def _weight_bytes_per_rank(shape: ModelShape) -> dict[str, dict[str, float]]:

@@ -127,6 +127,17 @@ def state_bytes_per_sequence(shape: ModelShape, kv_dtype: str = "bf16") -> float
     return float(_state_bytes(shape, 1) + _window_buffer_bytes(shape, kv_dtype, 1))
 
 
+def listed_counts(shape: ModelShape) -> dict[str, int]:
+    """The counts that a model file states for listings, in bf16 with every window still growing."""
+    count = parameters(shape)
+    return {
+        "parameters": count.total,
+        "active_parameters": count.active,
+        "kv_bytes_per_token": int(kv_bytes_per_token(shape, "bf16")),
+        "state_bytes_per_sequence": int(state_bytes_per_sequence(shape)),
+    }
+
+
 def convolution_bytes_per_sequence(shape: ModelShape) -> float:
     """Bytes of the last inputs that the short convolutions of recurrent layers keep for one sequence, in bf16."""
     return float(_convolution_bytes(shape, 1))

@@ -8,17 +8,22 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import family_configs
 import pytest
 
 from planner.errors import InputError
 from planner.files import models
-from planner.files.models import load_model, model_ids, summaries
+from planner.files.catalog_write import model_file_text
+from planner.files.huggingface import shape_from_config
+from planner.files.models import load_model, load_model_file, model_ids, of_kind, summaries
 from planner.records import Experts, LatentAttention, ModelShape
-from planner.shapes.counts import kv_bytes_per_token, parameters, state_bytes_per_sequence
+from planner.shapes.counts import kv_bytes_per_token, listed_counts, parameters, state_bytes_per_sequence
 
+HEADER = "Written by tools/build_models.py from the model's config.json. Keys: models/README.md"
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "tests" / "data" / "models"
 LLAMA = "meta-llama/Llama-3.1-70B"
@@ -49,14 +54,16 @@ def _faults(load: Callable[[], ModelShape]) -> list[str]:
 # ----------------------------------------------------------------------------------------------------------- catalog
 
 
-def test_the_catalog_is_what_the_builder_writes(build_models: ModuleType, tmp_path: Path) -> None:
-    build_models.main(
-        ["--configs", str(DATA), "--published", str(DATA / "models_expected.csv"), "--out", str(tmp_path)]
-    )
-    written = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.yaml")}
+def test_the_catalog_is_what_the_builder_writes(build_models: ModuleType) -> None:
+    published = build_models.read_published(DATA / "models_expected.csv")
+    shapes = [build_models.catalog_shape(path, published[path.name]) for path in sorted(DATA.glob("*.json"))]
+    written = {
+        f"{shape.id.replace('/', '--')}.yaml": model_file_text(shape, listed_counts(shape), "2026-08-22", HEADER)
+        for shape in shapes
+    }
     shipped = {path.name: path.read_text(encoding="utf-8") for path in models.shipped_folder().glob("*.yaml")}
     assert written == shipped
-    assert len(shipped) == 52
+    assert len(shipped) == 54
 
 
 def test_the_catalog_reads_back_as_the_config(build_models: ModuleType) -> None:
@@ -75,6 +82,16 @@ def test_the_catalog_reads_back_as_the_config(build_models: ModuleType) -> None:
             imported.checkpoint_format,
         )
         assert (read.draft_layers, read.source) == (imported.draft_layers, imported.source)
+
+
+@pytest.mark.parametrize("case", family_configs.ALL, ids=lambda case: case.id)
+def test_every_feature_is_written_and_read_back(case: family_configs.Case, tmp_path: Path) -> None:
+    shape = replace(shape_from_config(case.config, case.id), source="by hand: a test", notes=())
+    path = _write(
+        tmp_path / f"{case.id.replace('/', '--')}.yaml",
+        model_file_text(shape, listed_counts(shape), "2026-08-22", HEADER),
+    )
+    assert replace(load_model_file(path), sha256="") == shape
 
 
 def test_listed_counts_are_the_computed_ones() -> None:
@@ -117,11 +134,32 @@ def test_listing_loads_no_array_library() -> None:
         ("deepseek-ai/DeepSeek-R1-0528", "deepseek-ai/DeepSeek-R1", "fp8_block"),
         ("google/gemma-3-27b", "google/gemma-3-27b-it", "bf16"),
         ("gpt-oss-120b", "openai/gpt-oss-120b", "mxfp4"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mistralai/Mixtral-8x7B-v0.1", "bf16"),
+        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8-dynamic", LLAMA, "fp8"),
+        ("nvidia/DeepSeek-R1-0528-NVFP4", "deepseek-ai/DeepSeek-R1", "nvfp4"),
+        ("Qwen/Qwen2.5-72B-Instruct-AWQ", "Qwen/Qwen2.5-72B", "int4"),
+        ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8", "Qwen/Qwen2.5-72B", "int8"),
+        ("deepseek-ai/DeepSeek-V3.1-Terminus", "deepseek-ai/DeepSeek-V3", "fp8_block"),
+        ("deepseek-ai/DeepSeek-V3-0324", "deepseek-ai/DeepSeek-V3", "fp8_block"),
+        ("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek-ai/DeepSeek-V3.2", "fp8_block"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", LLAMA, "bf16"),
+        ("Qwen/Qwen2.5-Coder-32B-Instruct", "Qwen/Qwen2.5-32B", "bf16"),
+        ("moonshotai/Kimi-K2-Instruct-0905", "moonshotai/Kimi-K2-Instruct", "fp8_block"),
     ],
 )
 def test_spellings(reference: str, model_id: str, stored: str) -> None:
     shape = load_model(reference, ROOT)
     assert (shape.id, shape.checkpoint_format) == (model_id, stored)
+
+
+def test_kinds_of_models() -> None:
+    listed = {kind: {summary.id for summary in summaries() if of_kind(summary, kind)} for kind in models.MODEL_KINDS}
+    assert listed["dense"] | listed["moe"] == set(model_ids())
+    assert not listed["dense"] & listed["moe"]
+    assert {"deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K3", "openbmb/MiniCPM3-4B"} <= listed["mla"]
+    assert {"openai/gpt-oss-120b", "google/gemma-3-27b-it"} <= listed["sliding"]
+    assert LLAMA not in listed["sliding"] | listed["mla"] | listed["hybrid"]
+    assert {"Qwen/Qwen3.5-27B", "ai21labs/AI21-Jamba-1.5-Mini", "moonshotai/Kimi-K3"} <= listed["hybrid"]
 
 
 def test_a_variant_is_noted() -> None:

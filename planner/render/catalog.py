@@ -140,19 +140,17 @@ def _stored_text(document: Document) -> str:
 def _ways_text(ways: Document) -> str:
     """Degrees that run, and the reason of the first that does not."""
     allowed = ", ".join(str(degree) for degree in ways["allowed"])
-    reason = next(iter(ways["why_not"].values()), "")
-    return f"{allowed}; {reason}" if reason else allowed
+    return f"{allowed}; {ways['refused'][0]['reason']}" if ways["refused"] else allowed
 
 
 def _weights_lines(document: Document, pen: Pen) -> list[str]:
-    by_rank = document["weight_bytes_per_rank"]
-    degrees = list(next(iter(by_rank.values()), {}))[:5]
-    head: Row = [Cell(text, "dim") for text in ("", "whole", *(f"tp {degree}" for degree in degrees[1:]))]
+    split = document["weight_bytes_per_rank"][1:5]
+    head: Row = [Cell(text, "dim") for text in ("", "whole", *(f"tp {rank['tp']}" for rank in split))]
     rows: list[Row] = [
-        [name, value_text(size, "bytes"), *(value_text(by_rank[name][degree], "bytes") for degree in degrees[1:])]
+        [name, value_text(size, "bytes"), *(value_text(rank[name], "bytes") for rank in split)]
         for name, size in document["weight_bytes"].items()
     ]
-    return columns([head, *rows], "l" + "r" * len(degrees), pen)
+    return columns([head, *rows], "l" + "r" * (1 + len(split)), pen)
 
 
 def _billions(parameters: int) -> str:

@@ -136,7 +136,7 @@ def _load(document: Document, pen: Pen) -> list[str]:
     peak = f", peak x{workload['peak_factor']:g}" if workload["peak_factor"] != 1.0 else ""
     text = (
         f"{model['id']} in {model['weight_dtype']}, KV in {model['kv_dtype']}, on {_engine_name(engine)}; "
-        f"{workload['requests_per_s']:g} requests/s{peak}; tokens: {tokens}"
+        f"{_rate_text(workload['requests_per_s'])} requests/s{peak}; tokens: {tokens}"
     )
     return wrapped(text, pen.width)
 
@@ -160,7 +160,11 @@ def _plan(document: Document, pen: Pen) -> list[str]:
     if capacity is None:
         return lines
     side = f"{percent_text(surplus)} above" if surplus >= 0.0 else f"{percent_text(-surplus)} below"
-    return [*lines, f"  carries up to {capacity:.3g} requests/s, {side} what was asked"]
+    return [*lines, f"  carries up to {_rate_text(capacity)} requests/s, {side} what was asked"]
+
+
+def _rate_text(requests_per_s: float) -> str:
+    return f"{requests_per_s:,.0f}" if requests_per_s >= 1000.0 else f"{requests_per_s:.3g}"
 
 
 def _nearest_miss(document: Document, pen: Pen) -> list[str]:

@@ -17,9 +17,11 @@ from planner.serving.disaggregated import decode_law, prefill_law, ttft_shift_s
 from planner.serving.role import Role, RoleName, build_role
 from planner.serving.traffic import Traffic
 from planner.serving.transfer import exposed_s, transfer_rate
+from planner.shapes.formats import has_experts
 from planner.sizing.cost import worker_usd_per_hour
 
 DENSE_SIZES, LARGEST_POOL = 20, 6.0
+LARGEST_STRIDE = 1.15  # more than LARGEST_POOL ** (1 / DENSE_SIZES), the ratio of neighbors among large sizes
 MAX_UTILIZATION = (
     0.8  # headroom of each pool: step times are known to about 15 %, and waits explode near 1 (MODELLING §7.1)
 )
@@ -77,11 +79,11 @@ def candidates_of(scenario: Scenario, name: RoleName) -> tuple[Accelerator, ...]
 
 def worker_shapes(scenario: Scenario, accelerator: Accelerator) -> Iterator[Pool]:
     """Splits in powers of two: TP inside the scale-up domain, attention DP with experts over all its ranks."""
-    has_experts = any(hasattr(kind.feed_forward, "experts") for kind in scenario.model.layers)
+    sparse = has_experts(scenario.model)
     tp = 1
     while tp <= min(accelerator.scaleup_domain, MAX_WORKER_ACCELERATORS):
         yield Pool(accelerator.id, 1, tp=tp)
-        if has_experts:
+        if sparse:
             if tp > 1:
                 yield Pool(accelerator.id, 1, tp=tp, ep=tp)
             dp = 2

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from planner.engines.rules import why_not_mode
 from planner.errors import FieldError
-from planner.records import Alternative, Deployment, Experts, Limit, Mode, Note, Plan, Pool, Prediction, Scenario
+from planner.records import Alternative, Deployment, Limit, Mode, Note, Plan, Pool, Prediction, Scenario
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import Traffic, traffic
+from planner.shapes.formats import has_experts
 from planner.sizing import colocated, search
-from planner.sizing.candidates import MAX_UTILIZATION
+from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION
 from planner.sizing.cost import money, price_basis, ranked_usd_per_hour
 from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import limits
@@ -60,7 +61,7 @@ def size(scenario: Scenario) -> Plan:
         return does_not_fit(scenario, load)
     best = _trimmed(scenario, load, judged[0], basis) if judged[0].feasible else judged[0]
     prediction = predict(scenario, best.candidate.deployment, load, best.outcome)
-    if any(isinstance(kind.feed_forward, Experts) for kind in scenario.model.layers):
+    if has_experts(scenario.model):
         scenario = replace(scenario, notes=(*scenario.notes, Note("info", NO_LOCKSTEP)))
     if scenario.deployment is not None:
         ignored = Note("info", "the file's own `deployment:` was left aside; `planner evaluate` says what it does")
@@ -120,27 +121,32 @@ def _judged(scenario: Scenario, load: Traffic, candidate: Candidate) -> Judged:
 
 
 def _trimmed(scenario: Scenario, load: Traffic, best: Judged, basis: str) -> Judged:
-    """The same plan without every worker that it holds without: what a stride of pool sizes skipped."""
+    """The same plan at the exact size of each pool: what a stride of pool sizes skipped, found by bisection."""
     for name in ("prefill", "decode"):
-        smaller = _one_fewer(scenario, load, best, name, basis)
-        while smaller is not None:
-            best, smaller = smaller, _one_fewer(scenario, load, smaller, name, basis)
+        pool: Pool | None = getattr(best.candidate.deployment, name)
+        if pool is None:
+            continue
+        fails, holds = int(pool.replicas / LARGEST_STRIDE) - 1, pool.replicas
+        trial = holds - 1  # most plans are exact already, and one evaluation shows it
+        while holds - fails > 1 and trial >= 1:
+            judged = _resized(scenario, load, best, name, trial, basis)
+            if judged.feasible:
+                best, holds = judged, trial
+            else:
+                fails = trial
+            trial = (fails + holds) // 2
     return best
 
 
-def _one_fewer(scenario: Scenario, load: Traffic, best: Judged, name: str, basis: str) -> Judged | None:
-    """The plan with one worker less in a pool; None when it does not hold, with the headroom of the search."""
+def _resized(scenario: Scenario, load: Traffic, best: Judged, name: str, replicas: int, basis: str) -> Judged:
+    """The plan with another number of workers in one pool, its batch cap scaled to the same total."""
     deployment = best.candidate.deployment
-    pool: Pool | None = getattr(deployment, name)
-    if pool is None or pool.replicas <= 1:
-        return None
-    grown = -(-pool.max_batch * pool.replicas // (pool.replicas - 1))
-    fewer = replace(pool, replicas=pool.replicas - 1, max_batch=grown)
-    smaller = replace(deployment, prefill=fewer) if name == "prefill" else replace(deployment, decode=fewer)
-    usd = ranked_usd_per_hour(scenario, smaller, basis)
-    candidate = replace(best.candidate, deployment=smaller, usd_per_hour=usd, accelerators=smaller.accelerators)
-    judged = _judged(scenario, load, candidate)
-    return judged if judged.feasible else None
+    pool: Pool = getattr(deployment, name)
+    sized = replace(pool, replicas=replicas, max_batch=-(-pool.max_batch * pool.replicas // replicas))
+    changed = replace(deployment, prefill=sized) if name == "prefill" else replace(deployment, decode=sized)
+    usd = ranked_usd_per_hour(scenario, changed, basis)
+    candidate = replace(best.candidate, deployment=changed, usd_per_hour=usd, accelerators=changed.accelerators)
+    return _judged(scenario, load, candidate)
 
 
 def _violation(scenario: Scenario, outcome: Outcome) -> float:

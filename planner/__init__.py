@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-_API = ("evaluate", "load_scenario", "size")
+_API = ("evaluate", "load_scenario", "simulate", "size")
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""The program as a library: read a scenario, size it, evaluate a deployment.
+"""The program as a library: read a scenario, size it, evaluate or simulate a deployment.
 
 >>> from planner import load_scenario, size  # doctest: +SKIP
 >>> size(load_scenario("scenario.yaml")).deployment.accelerators  # doctest: +SKIP
@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from planner import sizing
+from planner.errors import FieldError
 from planner.files import scenario as scenario_files
-from planner.records import Plan, Scenario
+from planner.records import Deployment, Plan, Scenario
+from planner.simulation.result import Simulation
+from planner.simulation.simulate import Setting
+from planner.simulation.simulate import simulate as run
 
 
 def load_scenario(path: str | Path, catalog_dirs: Sequence[str | Path] = ()) -> Scenario:
@@ -46,3 +50,19 @@ def evaluate(scenario: Scenario) -> Plan:
         There is none, or it cannot run.
     """
     return sizing.evaluate(scenario)
+
+
+def simulate(scenario: Scenario, deployment: Deployment | None = None, requests: int = 0, seed: int = 0) -> Simulation:
+    """Simulate a deployment token step by token step: by default the scenario's own, else the one that `size` finds.
+
+    `requests` 0 runs the trace once, or a default number of Poisson arrivals. The same seed gives the same result.
+
+    Raises
+    ------
+    FieldError
+        The deployment cannot run, or nothing fits.
+    """
+    chosen = deployment or scenario.deployment or size(scenario).deployment
+    if chosen is None:
+        raise FieldError("hardware.accelerators", "no candidate can hold the model, so there is nothing to simulate")
+    return run(scenario, chosen, Setting(requests=requests, seed=seed))

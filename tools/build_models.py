@@ -14,26 +14,18 @@ import argparse
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from planner.errors import InputError
+from planner.files.catalog_write import model_file_text
 from planner.files.huggingface import shape_from_config
-from planner.records import (
-    DenseFeedForward,
-    Experts,
-    FeedForward,
-    LatentAttention,
-    LayerKind,
-    Mixer,
-    ModelShape,
-    RecurrentMixer,
-)
-from planner.shapes.counts import kv_bytes_per_token, parameters, state_bytes_per_sequence
+from planner.records import ModelShape
+from planner.shapes.counts import listed_counts
 
 DEFAULT_OUT = Path(__file__).resolve().parent.parent / "models"
-HEADER = "# Written by tools/build_models.py from the model's config.json. Keys: models/README.md\n"
+HEADER = "Written by tools/build_models.py from the model's config.json. Keys: models/README.md"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -82,61 +74,7 @@ def catalog_shape(path: Path, published: Mapping[str, str]) -> ModelShape:
 
 def yaml_text(shape: ModelShape, retrieved: str) -> str:
     """A model file: same shape, same bytes."""
-    count = parameters(shape)
-    lines = [
-        f"id: {shape.id}",
-        f"architecture: {shape.architecture}",
-        f"source: {json.dumps(shape.source)}",
-        f"retrieved: {retrieved}",
-        f"hidden: {shape.hidden}",
-        f"vocabulary: {shape.vocabulary}",
-        f"tied_embeddings: {str(shape.tied_embeddings).lower()}",
-        f"max_context_tokens: {shape.max_context_tokens}",
-        f"checkpoint_format: {shape.checkpoint_format}",
-        *([f"draft_layers: {shape.draft_layers}"] if shape.draft_layers else []),
-        *([f"notes: {json.dumps('; '.join(shape.notes))}"] if shape.notes else []),
-        "layers:",
-        *(line for kind in shape.layers for line in layer_lines(kind)),
-        "counts: # derived from the above, for listings",
-        f"  parameters: {count.total}",
-        f"  active_parameters: {count.active}",
-    ]
-    per_token, state = int(kv_bytes_per_token(shape, "bf16")), int(state_bytes_per_sequence(shape))
-    lines += [f"  kv_bytes_per_token: {per_token}"] if per_token else []
-    lines += [f"  state_bytes_per_sequence: {state}"] if state else []
-    return HEADER + "\n".join(lines) + "\n"
-
-
-def layer_lines(kind: LayerKind) -> Iterator[str]:
-    yield f"  - count: {kind.count}"
-    if kind.mixer is not None:
-        yield f"    mixer: {flow(mixer_keys(kind.mixer))}"
-    if kind.feed_forward is not None:
-        yield f"    feed_forward: {flow(feed_forward_keys(kind.feed_forward))}"
-
-
-def mixer_keys(mixer: Mixer) -> dict[str, object]:
-    if isinstance(mixer, RecurrentMixer):
-        names = ("key_heads", "value_heads", "key_dim", "value_dim", "conv_tokens")
-        return {"kind": mixer.kind, **{name: getattr(mixer, name) for name in names}}
-    return {"kind": "latent" if isinstance(mixer, LatentAttention) else "softmax", **fields_of(mixer)}
-
-
-def feed_forward_keys(block: FeedForward) -> dict[str, object]:
-    keys = fields_of(block)
-    plain = {} if keys.pop("gated") else {"plain": True}
-    kind = "experts" if isinstance(block, Experts) else "dense" if isinstance(block, DenseFeedForward) else ""
-    return {"kind": kind, **keys, **plain}
-
-
-def fields_of(record: object) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}  # type: ignore[attr-defined]
-
-
-def flow(keys: Mapping[str, object]) -> str:
-    """A one-line mapping without what is zero or false."""
-    shown = (f"{key}: {str(value).lower() if value is True else value}" for key, value in keys.items() if value)
-    return "{" + ", ".join(shown) + "}"
+    return model_file_text(shape, listed_counts(shape), retrieved, HEADER)
 
 
 if __name__ == "__main__":

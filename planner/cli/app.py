@@ -82,9 +82,25 @@ _COMMANDS = (
             "planner simulate scenario.yaml --format json --seed 7",
         ),
     ),
-    (hardware, "list", catalog.hardware_list, ("planner hardware list", "planner hardware list --format json")),
+    (app, "schema", catalog.schema, ("planner schema hardware > accelerator.schema.json", "planner schema scenario")),
+    (
+        hardware,
+        "list",
+        catalog.hardware_list,
+        ("planner hardware list", "planner hardware list --sort hbm_bandwidth", "planner hardware list --format json"),
+    ),
     (hardware, "show", catalog.hardware_show, ("planner hardware show h200-sxm",)),
-    (model, "list", catalog.model_list, ("planner model list",)),
+    (hardware, "lint", catalog.hardware_lint, ("planner hardware lint my-hardware",)),
+    (model, "list", catalog.model_list, ("planner model list", "planner model list --kind moe")),
+    (
+        model,
+        "import",
+        catalog.model_import,
+        (
+            "planner model import ./my-model/config.json",
+            "planner model import ./my-model -o my-catalog/models/me--my-model.yaml",
+        ),
+    ),
     (
         model,
         "show",
@@ -92,6 +108,7 @@ _COMMANDS = (
         (
             "planner model show meta-llama/Llama-3.1-70B",
             "planner model show ./my-model/config.json --kv-dtype fp8 --format json",
+            'planner model show openai/gpt-oss-120b --tokens-for "40 GB"',
         ),
     ),
 )

@@ -83,11 +83,13 @@ def gated(config: Config) -> bool:
         activation = activation.get("name")
     if isinstance(known, bool):
         return known
-    if not activation:
+    if activation is not None and not isinstance(activation, str):
+        config.fault(f"hidden_act: {str(activation)[:40]} is not text")
+    elif not activation:
         config.fault("hidden_act is missing, which tells whether a feed-forward block has a gate")
     elif activation not in GATED_ACTIVATIONS | PLAIN_ACTIVATIONS:
         config.fault(f"hidden_act: cannot tell whether a feed-forward block with {activation} has a gate")
-    return activation not in PLAIN_ACTIVATIONS
+    return str(activation) not in PLAIN_ACTIVATIONS
 
 
 def dense(config: Config, hidden: int, beside_experts: bool = False) -> DenseFeedForward:

@@ -17,10 +17,10 @@ LARGEST_SIZE = 100_000_000
 _PARTS = """
 block blocks chunk cla compress compressed conv cross decoder encoder expand expert experts expertwise ffn freq hash
 hc hybrid index indexer interval inner kv latent layer layers linear local lora mamba memory mixer mla moe mtp nextn
-offset per period ple query recurrent recurrence routed shared share sliding sparse ssm state swa wide window zero
+offset per period ple recurrent recurrence routed shared share sliding sparse ssm state swa wide window zero
 """
 _SOUNDS = """
-attention attn d dim dims ff gate global group groups head heads hidden intermediate kernel mlp pattern rank ratio
+attention attn d dim dims ff gate global group groups head heads hidden intermediate kernel mlp pattern query rank ratio
 ratios size sizes step width
 """
 HARMLESS_ENDINGS = re.compile(
@@ -45,7 +45,8 @@ output_hidden_states output_router_logits parallel_attn partial_rotary_factor pr
 query_pre_attn_scalar rope_interleaved_layers rope_local_base_freq rotary_dim routed_scaling_factor
 router_jitter_noise scale_depth scale_emb scale_width seq_classifier_linear shared_expert_gate sliding_window_size
 swiglu_limits sparse_disable_index_value tie_encoder_decoder time_step_limit time_step_rank topk_group
-use_bidirectional_attention use_kda_fused use_mtp use_cross_entropy vocab_size_per_layer_input window_attn_skip_freq
+use_bidirectional_attention use_kda_fused use_mla use_mtp use_cross_entropy vocab_size_per_layer_input
+window_attn_skip_freq
 residual_in_fp32 use_mem_rope use_long_context ssm_cfg mamba_ssm_cache_dtype rescale_prenorm_residual
 """
 PARTS = frozenset(_PARTS.split())

@@ -19,8 +19,11 @@ LARGEST_CONTEXT = 1_000_000_000
 WRAPPERS = ("thinker_config", "text_config", "llm_config", "language_config", "text_model_config", "language_model")
 FLATTENED = ("attn_config", "ffn_config")  # DBRX and MPT
 FROM_WRAPPER = ("tie_word_embeddings", "quantization_config", "torch_dtype", "dtype", "vocab_size", "expert_dtype")
-DECODER_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForImageTextToText", "ForCausalLMV2")
-DECODER_NAMES = ("ChatGLMModel", "ForCausalLM", "BloomModel", "GPTNeoXModel")
+DECODER_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForImageTextToText", "ChatModel")
+DECODER_NAMES = (
+    "ChatGLMModel", "BloomModel", "GPTNeoXModel", "MiniCPMV", "MiniCPMO", "Qwen2_5OmniModel", "NVLM_D",
+    "NemotronH_Nano_VL_V2", "Llama_Nemotron_Nano_VL",
+)  # fmt: skip
 HIDDEN = ("hidden_size", "n_embd", "d_model", "n_embed", "dim")
 CONTEXT = (
     "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "model_max_length", "max_seq_len",
@@ -38,6 +41,8 @@ NOTED = {
     "hc_mult": "residual streams mixed between layers (hyper-connections): their small matrices are not counted",
     "num_hash_layers": "first layers route tokens by a hash, not by a router: routers are counted all the same",
     "attn_res_block_size": "attention across the outputs of earlier layers: its small matrices are not counted",
+    "vision_lora": "adapters for images are not counted",
+    "speech_lora": "adapters for sound are not counted",
     "altup_active_idx": "parallel residual streams: counted with the per-layer embeddings",
 }
 

@@ -199,7 +199,7 @@ def _parallelism(shape: ModelShape) -> Document:
     return {
         way: {
             "allowed": [degree for degree, reason in reasons.items() if not reason],
-            "why_not": {str(degree): reason for degree, reason in reasons.items() if reason},
+            "refused": [{"degree": degree, "reason": reason} for degree, reason in reasons.items() if reason],
         }
         for way, reasons in ways.items()
     }
@@ -210,13 +210,16 @@ def _why_not_ep(shape: ModelShape, degree: int) -> str:
     return why_not(shape, degree, ep=degree) and why_not(shape, 1, ep=degree, dp=degree)
 
 
-def _weight_bytes_per_rank(shape: ModelShape) -> dict[str, dict[str, float]]:
-    """Bytes on one of tp ranks, by format as served and tp."""
-    degrees = [degree for degree in DEGREES if not why_not(shape, degree)]
-    return {
-        weights: {str(degree): float(weight_bytes_per_rank(shape, weights, degree)) for degree in degrees}
-        for weights in _weight_bytes(shape)
-    }
+def _weight_bytes_per_rank(shape: ModelShape) -> list[Document]:
+    """Bytes on one of tp ranks, by format as served."""
+    return [
+        {
+            "tp": degree,
+            **{weights: float(weight_bytes_per_rank(shape, weights, degree)) for weights in _weight_bytes(shape)},
+        }
+        for degree in DEGREES
+        if not why_not(shape, degree)
+    ]
 
 
 def _layer_kind(kind: LayerKind, borrowed_kv: bool) -> Document:

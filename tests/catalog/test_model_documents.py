@@ -44,8 +44,7 @@ def test_documents_of_all_configs(row: dict[str, str]) -> None:
     assert shown["window_tokens"] == (int(row["window_tokens"]) if row["window_tokens"] else None)
     assert shown["layers"] == int(row["layers"])
     assert shown["parallelism"]["tp"]["allowed"][0] == 1
-    by_rank = shown["weight_bytes_per_rank"]
-    assert all(by_rank[weights]["1"] == size for weights, size in shown["weight_bytes"].items())
+    assert shown["weight_bytes_per_rank"][0] == {"tp": 1, **shown["weight_bytes"]}
 
 
 def test_tokens_for_a_budget() -> None:
@@ -65,9 +64,10 @@ def test_tokens_for_a_budget() -> None:
 def test_reasons_against_a_split() -> None:
     ways = model_document(_shape("Qwen--Qwen2.5-7B.json"), "bf16")["parallelism"]  # 28 heads, no experts
     assert ways["tp"]["allowed"] == [1, 2, 4]
-    assert ways["tp"]["why_not"]["8"].startswith("tp 8 does not divide 28 query heads")
+    assert ways["tp"]["refused"][0]["degree"] == 8
+    assert ways["tp"]["refused"][0]["reason"].startswith("tp 8 does not divide 28 query heads")
     assert ways["ep"]["allowed"] == ways["dp"]["allowed"] == ways["pp"]["allowed"] == [1]
-    assert "add replicas instead" in ways["dp"]["why_not"]["2"]
+    assert "add replicas instead" in ways["dp"]["refused"][0]["reason"]
 
 
 def test_layer_maps() -> None:

@@ -404,3 +404,37 @@ def test_any_damage_is_read_or_refused(data: st.DataObject) -> None:
         assert error.faults
     else:
         assert parameters(shape).total > 0
+
+
+# ----------------------------------------------------------------------------------- wrappers as they are really packed
+
+
+def _llama(family: str, **more: Any) -> dict[str, Any]:
+    sizes = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
+    rest = {"intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192, "hidden_act": "silu"}
+    return {"model_type": family, **sizes, **rest, **more}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"architectures": ["InternVLChatModel"], "llm_config": _llama("llama"), "select_layer": -1, "hidden_size": 9},
+        {"architectures": ["Mistral3ForConditionalGeneration"], "text_config": _llama("mistral", sliding_window=None)},
+        {"architectures": ["DeepseekVLV2ForCausalLM"], "language_config": _llama("deepseek_v2", use_mla=False)},
+        {"architectures": ["XForConditionalGeneration"], "thinker_config": {"text_config": _llama("llama")}},
+        {"architectures": ["MiniCPMV"], **_llama("minicpmv", attention_bias=False, query_num=64, slice_mode=True)},
+        {"architectures": ["Phi4MMForCausalLM"], **_llama("phi4mm", tie_word_embeddings=False, vision_lora={"r": 256})},
+    ],
+    ids=lambda config: config["architectures"][0],
+)
+def test_decoders_inside_other_files(config: dict[str, Any]) -> None:
+    shape = shape_from_config(config, "x")
+    assert parameters(shape).total == pytest.approx(8.03e9, rel=1e-3)
+    assert kv_bytes_per_token(shape, "bf16") == 131072
+
+
+@pytest.mark.parametrize("name", ["CLIPModel", "SiglipModel", "BertForSequenceClassification", "XLMRobertaModel"])
+def test_encoders_are_refused(name: str) -> None:
+    config = {"architectures": [name], "model_type": "x", "text_config": {"hidden_size": 512}, "vision_config": {}}
+    with pytest.raises(InputError, match=f"{name} generates no text token by token"):
+        shape_from_config(config, "x")

@@ -54,6 +54,10 @@ def borrowing(shape: ModelShape) -> Iterator[tuple[LayerKind, bool]]:
     return zip(shape.layers, borrowed, strict=True)
 
 
+# Published active counts include the embedding, which is a lookup, as custom has it; these cards leave it out.
+ACTIVE_WITHOUT_LOOKUP = frozenset({"gpt_oss"})
+
+
 def parameters(shape: ModelShape) -> ParameterCount:
     """Parameters of the whole model (MODELLING §1.1): Llama-3.1-70B 70.55 B, DeepSeek-V3 671.0 B / 37.55 B active.
 
@@ -62,6 +66,7 @@ def parameters(shape: ModelShape) -> ParameterCount:
     """
     embedding = shape.vocabulary * shape.hidden
     head = 0 if shape.tied_embeddings else embedding
+    looked_up = embedding if shape.architecture in ACTIVE_WITHOUT_LOOKUP else 0
     attention = sum(
         kind.count * mixer_parameters(kind.mixer, shape.hidden, borrows).total for kind, borrows in borrowing(shape)
     )
@@ -70,7 +75,7 @@ def parameters(shape: ModelShape) -> ParameterCount:
     layers = outside + sum(count * block.total for count, block in blocks)
     return ParameterCount(
         total=layers + shape.side_parameters - shape.reused_parameters,
-        active=outside + sum(count * block.active for count, block in blocks),
+        active=outside - looked_up + sum(count * block.active for count, block in blocks),
         embedding=embedding,
         head=head,
         attention=attention,

@@ -206,21 +206,19 @@ def _step_parts(role: Role, mean_batch: float) -> dict[str, float]:
 
 
 def _prefill_state(law: PrefillLaw) -> PoolState:
+    """The prefill pool's first entry. A rank holds the prompt it works on, seen by the time that prompts take."""
     role = law.role
-    traffic = role.traffic
-    busy = float(law.utilization[0])
-    held = float(
-        traffic.input_weights @ (traffic.input_tokens * role.service_s) / (traffic.input_weights @ role.service_s)
-    )
+    tokens, busy = role.traffic.input_tokens, float(law.utilization[0])
+    by_time = role.traffic.input_weights * role.service_s
+    by_time = by_time / by_time.sum()
+    held = float(by_time @ tokens)
+    p99 = float(tokens[np.searchsorted(np.cumsum(by_time), 0.99)])
     return PoolState(
         utilization=busy,
         mean_batch=busy * role.dp,
-        kv_capacity_tokens=role.memory.kv_bytes
-        / float(np.ravel(role.kv_bytes_on_rank(np.array([held])))[0])
-        * held
-        * role.dp,
+        kv_capacity_tokens=role.memory.kv_bytes / float(role.kv_bytes_on_rank(np.array([held]))[0]) * held * role.dp,
         kv_mean_tokens=busy * held * role.dp,
-        kv_p99_tokens=float(traffic.input_tokens.max()) * role.dp,
+        kv_p99_tokens=p99 * role.dp,
         memory_bytes=role.memory.parts(),
         trust=str(np.ravel(law.wait.trust)[0]),
         trust_reason=str(np.ravel(law.wait.trust_reason)[0]),

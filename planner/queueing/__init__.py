@@ -1,40 +1,60 @@
 """Waits and occupancies. Numbers only."""
 
+from planner.queueing import arrivals, closed_loop, occupancy, routing, waiting
+from planner.queueing.arrivals import ArrivalProfile, arrival_profile
+from planner.queueing.batching import BatchedPrefill, batched_prefill
+from planner.queueing.closed_loop import ClosedLoop
 from planner.queueing.colocated import Colocated, chunked, whole_prompt
+from planner.queueing.mean_gap import mean_gap_quantile_s
 from planner.queueing.moving import MovingWait, backlog_composite, index_of_dispersion, window_rates
 from planner.queueing.occupancy import (
     BatchLaw,
     batch_for_memory,
+    batch_for_reservation,
     batch_law,
     context_moments,
     kv_tokens_quantile,
 )
-from planner.queueing.routing import join_shortest_queue, least_work, random_split
+from planner.queueing.routing import join_shortest_queue, least_work, random_split, round_robin, two_choices
 from planner.queueing.service import ServiceLaw
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait, WaitLike, central_queue, kimura_mean_s
 
 __all__ = [
+    "ArrivalProfile",
     "BatchLaw",
+    "BatchedPrefill",
+    "ClosedLoop",
     "Colocated",
     "MovingWait",
     "ServiceLaw",
     "Wait",
     "WaitLike",
+    "arrival_profile",
+    "arrivals",
     "backlog_composite",
     "batch_for_memory",
+    "batch_for_reservation",
     "batch_law",
+    "batched_prefill",
     "central_queue",
     "chunked",
+    "closed_loop",
     "context_moments",
     "index_of_dispersion",
     "join_shortest_queue",
     "kimura_mean_s",
     "kv_tokens_quantile",
     "least_work",
+    "mean_gap_quantile_s",
+    "occupancy",
     "random_split",
+    "round_robin",
+    "routing",
     "total_mean_s",
     "total_quantile_s",
+    "two_choices",
+    "waiting",
     "whole_prompt",
     "window_rates",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Survival = Callable[[Floats], Floats]
 
-_LATTICE = 4096
+_LATTICE = 2048
 _DAMPING = 14.0  # e-folds over the lattice: what wraps around is smaller by this
 _COARSER = 16.0  # the second lattice reaches so much further
 _LEAST_TAIL = 1e-9  # beyond, the table goes on along its last slope

@@ -14,9 +14,10 @@ from planner.queueing.compound import TabulatedDelay, tabulated
 Floats = NDArray[np.float64]
 
 MOST_TWO_PHASE_SERVERS = 16  # beyond, the boundary states of M/H2/k cost more than a reader waits for
-_SIXTEENTHS = 16  # of a service time between the tabulated waits of M/D/k
+_PARTS = 40  # of a service time between the tabulated waits of M/D/k
 _WALK_STEPS = 1 << 14
-_MIXTURE_TIMES = 700
+_MIXTURE_TIMES = 500
+_BISECTIONS, _NEWTON_STEPS = 12, 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +60,13 @@ def fixed_service(servers: int, load: float) -> ExactWait:
     periods = 8 if servers < 8 else 4
     tails = []
     for n in range(1, periods + 1):
-        left = n - (n - 1 + np.arange(_SIXTEENTHS) / _SIXTEENTHS)
+        left = n - (n - 1 + np.arange(_PARTS) / _PARTS)
         counts = np.arange(n * servers)
         poisson = np.exp(xlogy(counts, rate * left[:, None]) - rate * left[:, None] - gammaln(counts + 1.0))
         tails.append(1.0 - poisson @ cumulative[np.minimum(n * servers - 1 - counts, cumulative.size - 1)])
     tail = np.concatenate(tails)
     probability = max(float(tail[0]), 1e-300)
-    times = np.arange(tail.size) / _SIXTEENTHS
+    times = np.arange(tail.size) / _PARTS
     delay = tabulated(times, tail / probability)
     decay = servers * log(root)  # of the far tail
     last_time, last_log = delay.times_s[-1], delay.log_tails[-1]
@@ -119,13 +120,14 @@ def two_phase_service(servers: int, load: float, probabilities: Floats, means_s:
     busy = (k - jobs) * mu[0] + jobs * mu[1]
     finish = _finish(k, p, mu)
     # level k: pi_k (A_1 - down X) + pi_(k+1) A_2 = 0 with pi_(k+m) = sum a_i r_i^m y_i
-    local = -np.diag(rate + busy) - _down(k, mu) @ np.linalg.solve(below[-1], _up(k - 1, rate, p))
+    local = -np.diag(rate + busy) - _down(k, mu) @ below[-1] @ _up(k - 1, rate, p)
     system = (vectors @ local + ratios[:, None] * (vectors @ finish)).T
-    shares = np.linalg.svd(system)[2][-1]
+    system[0] = vectors.sum(axis=1)  # one balance equation follows from the others: ask for level k to sum to 1
+    shares = np.linalg.solve(system, np.append(1.0, np.zeros(k)))
     weights = shares * vectors.sum(axis=1) / (1.0 - ratios)
     level, total = shares @ vectors, float(weights.sum())
     for n in range(k - 1, -1, -1):
-        level = -np.linalg.solve(below[n].T, level @ _down(n + 1, mu))
+        level = -(level @ _down(n + 1, mu)) @ below[n]
         total += float(level.sum())
     weights, rates = weights / total, rate * (1.0 - ratios) / ratios
     probability = float(weights.sum())
@@ -134,25 +136,29 @@ def two_phase_service(servers: int, load: float, probabilities: Floats, means_s:
     return ExactWait(probability, float(np.sum(weights / rates)), tabulated(times, tails))
 
 
-def _eigenvalues(r: Floats, p: Floats, mu: Floats) -> tuple[Floats, Floats]:
-    """Of diag(mu) - r mu p'."""
+def _eigenvalues(r: Floats, p: Floats, mu: Floats) -> tuple[Floats, Floats, tuple[float, Floats]]:
+    """Of diag(mu) - r mu p', and the slopes over r of their mean and of half their difference."""
     a, d = mu[0] * (1.0 - r * p[0]), mu[1] * (1.0 - r * p[1])
-    off = r**2 * mu[0] * mu[1] * p[0] * p[1]
-    middle, apart = (a + d) / 2.0, np.sqrt(((a - d) / 2.0) ** 2 + off)
-    return middle + apart, (a * d - off) / (middle + apart)
+    product = mu[0] * mu[1] * p[0] * p[1]
+    half, off = (a - d) / 2.0, r**2 * product
+    middle, apart = (a + d) / 2.0, np.sqrt(half**2 + off)
+    falls = mu[0] * p[0], mu[1] * p[1]
+    rise = -(falls[0] + falls[1]) / 2.0, (half * (falls[1] - falls[0]) / 2.0 + r * product) / apart
+    return middle + apart, (a * d - off) / (middle + apart), rise
 
 
 def _ratios(k: int, rate: float, p: Floats, mu: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
     """The k+1 eigenvalues r of R in (0, 1), and for each the second entry of the eigenvectors (1, z) of one server."""
     i = np.arange(k + 1.0)
     low, high = np.full(k + 1, 1e-12), np.full(k + 1, 1.0 - 1e-13)
-    for _ in range(50):
-        r = (low + high) / 2.0
-        first, second = _eigenvalues(r, p, mu)
-        short = i * first + (k - i) * second < rate * (1.0 / r - 1.0)
-        low, high = np.where(short, r, low), np.where(short, high, r)
     r = (low + high) / 2.0
-    first, second = _eigenvalues(r, p, mu)
+    for step in range(_BISECTIONS + _NEWTON_STEPS):
+        first, second, rise = _eigenvalues(r, p, mu)
+        gap = i * first + (k - i) * second - rate * (1.0 / r - 1.0)
+        slope = i * (rise[0] + rise[1]) + (k - i) * (rise[0] - rise[1]) + rate / r**2
+        low, high = np.where(gap < 0.0, r, low), np.where(gap < 0.0, high, r)
+        r = (low + high) / 2.0 if step < _BISECTIONS else np.clip(r - gap / slope, low, high)
+    first, second, _ = _eigenvalues(r, p, mu)
     own, other = mu[0] * (1.0 - r * p[0]), r * mu[1] * p[0]
     return r, ((own - first) / other, (own - second) / other)
 
@@ -171,7 +177,7 @@ def _products(k: int, slopes: tuple[Floats, Floats]) -> Floats:
 
 def _up(n: int, rate: float, p: Floats) -> Floats:
     """Arrivals from n to n+1 jobs, over the number of long ones."""
-    return rate * (p[0] * np.eye(n + 1, n + 2) + p[1] * np.eye(n + 1, n + 2, 1))
+    return np.asarray(rate * (p[0] * np.eye(n + 1, n + 2) + p[1] * np.eye(n + 1, n + 2, 1)))
 
 
 def _down(n: int, mu: Floats) -> Floats:
@@ -189,14 +195,14 @@ def _finish(k: int, p: Floats, mu: Floats) -> Floats:
 
 
 def _boundary(k: int, rate: float, p: Floats, mu: Floats) -> list[Floats]:
-    """For n = 0 … k-1 the matrix S_n with pi_n S_n + pi_(n+1) down_(n+1) = 0, by elimination from the empty system."""
+    """For n = 0 … k-1 the inverse of the S_n with pi_n S_n + pi_(n+1) down_(n+1) = 0, eliminated from below."""
     out: list[Floats] = []
     for n in range(k):
         jobs = np.arange(n + 1.0)
         here = -np.diag(rate + (n - jobs) * mu[0] + jobs * mu[1])
         if n:
-            here = here - _down(n, mu) @ np.linalg.solve(out[-1], _up(n - 1, rate, p))
-        out.append(here)
+            here = here - _down(n, mu) @ out[-1] @ _up(n - 1, rate, p)
+        out.append(np.linalg.inv(here))
     return out
 
 
@@ -233,7 +239,7 @@ def single_server(work_above: Callable[[Floats], Floats], gap_above: Callable[[F
 
 
 def _on_lattice(above: Callable[[Floats], Floats], half: int, width: float) -> Floats:
-    rest = above(np.arange(half + 1) * width) / width
+    rest = above(np.arange(half + 1.0) * width) / width
     mass = np.empty(half)
     mass[0] = 1.0 - (rest[0] - rest[1])
     mass[1:] = rest[:-2] - 2.0 * rest[1:-1] + rest[2:]

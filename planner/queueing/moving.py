@@ -21,6 +21,7 @@ _CELLS = 800  # of the tabulated law, spread evenly over the log of the wait
 _DECADES = 5.0
 _NEVER = 1e-250
 _RESIDUAL_ATOMS = 8
+_EITHER = 0.8  # of those that wait behind the shortest of many queues so many meet more than a residual; all, of two
 
 WaitAt = Callable[[Floats, Floats, ServiceLaw], Wait]
 
@@ -115,7 +116,7 @@ def backlog_composite(
     load = float(np.sum(service)) / (flat * duration_s)
     every = -(-arrivals.size // _SAMPLES)
     work_rates = {window: _work_rate(arrivals, service, window, duration_s, every) for window in set(windows)}
-    share, stretch, extra = _corrections(flat, service_law, wait_at)
+    corrections = _corrections(flat, service_law, wait_at)
     gaps = np.diff(arrivals, prepend=arrivals[0])
     done = np.append(0.0, service[:-1])
     rows = []
@@ -123,8 +124,9 @@ def backlog_composite(
         level = np.cumsum(done / count - gaps)
         backlog = (level - np.minimum.accumulate(level))[::every]
         local = work_rates[window] / count
-        waiting = np.where(backlog > 0.0, np.minimum(1.0, np.interp(local, _LOADS, share[row])), 0.0)
-        rows.append(_tabulate(backlog * np.interp(local, _LOADS, stretch[row]), waiting, extra[row]))
+        waiting = np.where(backlog > 0.0, np.minimum(1.0, np.interp(local, _LOADS, corrections.share[row])), 0.0)
+        stretched = backlog * np.interp(local, _LOADS, corrections.stretch[row])
+        rows.append(_tabulate(stretched, waiting, corrections.residuals[row], count))
     table = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
     mean = np.where(load < 1.0, [row[2] for row in rows], np.inf)
     return MovingWait(
@@ -191,21 +193,33 @@ def _work_rate(arrivals: Floats, service: Floats, window_s: float, duration_s: f
     return np.asarray(inside / (last - first))
 
 
-def _corrections(servers: Floats, law: ServiceLaw, wait_at: WaitAt) -> tuple[Floats, Floats, Floats]:
-    """Per server count: P(W>0) / load and the stretch of the backlog on `_LOADS`, and the residuals that joining the
-    shortest queue adds in a third of the cases."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Corrections:
+    """From the backlog of one fast server to the wait behind several, per server count.
+
+    `share`, `stretch`, (counts, loads) on `_LOADS`: P(W > 0) / load, and the stretch of the backlog. `residuals`,
+    (counts, atoms): what joining the shortest queue adds in a third of the cases, equally likely times.
+    """
+
+    share: Floats
+    stretch: Floats
+    residuals: Floats
+
+
+def _corrections(servers: Floats, law: ServiceLaw, wait_at: WaitAt) -> _Corrections:
     counts, loads = servers[:, None], _STATIONARY_LOADS
     stationary = wait_at(counts, loads * counts / law.mean_s, law)
-    joins = np.logical_and(stationary.policy == SHORTEST, servers > 1)
+    joins = np.logical_and(stationary.policy == SHORTEST, servers > 1)[:, None]
     quantiles = (np.arange(_RESIDUAL_ATOMS) + 0.5) / _RESIDUAL_ATOMS
-    residuals = np.where(joins[:, None], _residual_quantiles(law, quantiles), 0.0)
-    extra = np.where(joins, law.residual_moment(1) / 3.0, 0.0)[:, None]
+    residuals = np.where(joins, _residual_quantiles(law, quantiles), 0.0)
+    extra = np.where(joins, law.residual_moment(1) / 3.0, 0.0)
+    full = np.ones(counts.shape)
     fast = law.residual_moment(1) / (counts * (1.0 - loads))
     busy = np.maximum(stationary.probability, _NEVER)  # of thousands of servers all are busy next to never
-    conditional = np.where(stationary.probability > _NEVER, stationary.mean_s / busy - extra, fast)
-    full = np.ones(counts.shape)
+    conditional = np.where(stationary.probability > _NEVER, stationary.mean_s / busy, fast)
     share = np.concatenate([stationary.probability / loads, full], axis=1)
-    return share, np.concatenate([conditional / fast, full], axis=1), residuals
+    stretch = np.maximum(0.0, conditional - extra) / fast
+    return _Corrections(share, np.concatenate([stretch, full], axis=1), residuals)
 
 
 def _residual_quantiles(law: ServiceLaw, levels: Floats) -> Floats:
@@ -214,8 +228,15 @@ def _residual_quantiles(law: ServiceLaw, levels: Floats) -> Floats:
     return np.asarray(np.interp(levels - 1.0, -tails, times))
 
 
-def _tabulate(waits: Floats, weights: Floats, residuals: Floats) -> tuple[Floats, Floats, float]:
-    """Times, P(W > time) and the mean of a law that is `waits[i]` with chance `weights[i]`, 0 otherwise."""
+def _tabulate(waits: Floats, weights: Floats, residuals: Floats, servers: float) -> tuple[Floats, Floats, float]:
+    """Times, P(W > time) and the mean of a law that is `waits[i]` with chance `weights[i]`, 0 otherwise.
+
+    With `residuals`, a third of those that wait meet one of them besides; and since the shortest queue is either there
+    or not, the backlog is met by fewer and is longer for them.
+    """
+    shared = bool(np.any(residuals > 0.0))
+    either = _EITHER + (1.0 - _EITHER) * min(1.0, 2.0 / servers) if shared else 1.0
+    waits = waits / either
     top = max(float(np.max(waits)), 1e-12) * (1.0 + 1e-9)
     cells = (_CELLS - 1) * (1.0 + np.log10(np.maximum(waits / top, 1e-300)) / _DECADES)
     cell = np.clip(np.ceil(cells), 0, _CELLS - 1).astype(np.intp)  # the last cell ends at the longest wait
@@ -223,11 +244,13 @@ def _tabulate(waits: Floats, weights: Floats, residuals: Floats) -> tuple[Floats
     times = np.append(0.0, top * 10.0 ** (_DECADES * (np.arange(_CELLS) / (_CELLS - 1.0) - 1.0)))
     tails = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
     mean = float(np.dot(waits, weights)) / waits.size
-    if not np.any(residuals > 0.0):
+    if not shared:
         return times, tails, mean
+    anyone = float(tails[0])
     longest = top + float(residuals[-1])
     grid = np.append(0.0, np.geomspace(longest * 10.0**-_DECADES, longest, _CELLS))
     later = grid[:, None] - residuals
-    with_residual = np.where(later < 0.0, tails[0], np.interp(later, times, tails)).mean(axis=1)
-    joined = (2.0 * np.interp(grid, times, tails) + with_residual) / 3.0
-    return grid, joined, mean + float(tails[0]) * float(np.mean(residuals)) / 3.0
+    behind = either * np.interp(grid, times, tails) + (1.0 - either) * np.where(grid > 0.0, 0.0, anyone)
+    with_residual = np.where(later < 0.0, anyone, either * np.interp(later, times, tails)).mean(axis=1)
+    joined = (2.0 * behind + with_residual) / 3.0
+    return grid, joined, either * mean + anyone * float(np.mean(residuals)) / 3.0

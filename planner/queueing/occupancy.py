@@ -295,3 +295,27 @@ def batch_for_memory(
         fits = kv_tokens_quantile(middle, 0.0, (k1, k2, k3), q) <= capacity
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return low.astype(np.int64)
+
+
+def batch_for_reservation(
+    capacity_tokens: ArrayLike, input_tokens: ArrayLike, output_tokens: ArrayLike, weights: ArrayLike
+) -> Floats:
+    """Batch at which admission that reserves input and output tokens of every request fills up (QUEUEING §5).
+
+    (M - E[R^2]/(2 E[R])) / E[O R]/E[O] with R = I + O: the space left idle while the next request does not fit yet,
+    over what a resident request holds. A cap for `batch_law`: a sizing rule, not a latency estimate.
+
+    Parameters
+    ----------
+    capacity_tokens : M, any shape.   The others are one joint law as in `context_moments`.
+
+    Returns
+    -------
+    Requests, not rounded, >= 0. Raises ValueError as `context_moments`.
+    """
+    context_moments(input_tokens, output_tokens, weights)
+    i, o, w = (np.asarray(value, dtype=float) for value in (input_tokens, output_tokens, weights))
+    held = i + o
+    idle = float(w @ held**2) / (2.0 * float(w @ held))
+    resident = float(w @ (o * held)) / float(w @ o)
+    return np.asarray(np.maximum(0.0, (np.asarray(capacity_tokens, dtype=float) - idle) / resident))

@@ -150,6 +150,10 @@ class ServiceLaw:
         index = np.searchsorted(self.values_s, t, side="right")
         return np.asarray(np.maximum(0.0, work_above[index] - t / self.mean_s * self.survival(t)))
 
+    def work_above(self, t_s: ArrayLike) -> Floats:
+        """E[(S - t)+], s."""
+        return self.mean_s * self.residual_survival(t_s)
+
     def residual_moment(self, order: int) -> float:
         """E[R^order] = E[S^(order+1)] / ((order+1) E[S])."""
         return self.moment(order + 1) / ((order + 1) * self.mean_s)

@@ -31,7 +31,7 @@ def total_quantile_s(wait: WaitLike, own_s: ArrayLike, weights: ArrayLike, q: fl
     Returns
     -------
     The waits' shape; inf where the wait or an own time is. The tail of the wait is tabulated (linear in its log),
-    which is good to 1e-4 of the result, 5e-4 for the most uneven laws.
+    which is good to 1e-4 of the result, 1e-3 for the most uneven laws.
     """
     level = float(checked_level(q))
     own, share = _own(own_s, weights)

@@ -1,42 +1,24 @@
-"""Waiting time in front of several servers with one queue: the light-heavy recipe LHk (QUEUEING §2.1)."""
+"""Waiting time in front of several servers with one queue (QUEUEING §2)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from planner.queueing import exact
+from planner.queueing.compound import TabulatedDelay
 from planner.queueing.delay import DelayLaw, fit_delay
+from planner.queueing.exact import ExactWait, erlang_c
+from planner.queueing.jobs import Jobs, jobs_of
+from planner.queueing.light_heavy import CompoundWait, balanced_share, central_wait, cosmetatos_factor, renewal_wait
 from planner.queueing.service import Floats, ServiceLaw
+from planner.queueing.trust import CENTRAL, ROUND_ROBIN, SHORTEST, TWO_CHOICES, Accuracy, saturation
 
-CENTRAL, SHORTEST = "central", "shortest"
-
-# Signed error of the P99 wait: the 5-95 % envelope of QUEUEING §2.2, widened where the exact references leave it.
-# Rows by SCV of service, columns by number of servers.
-_SCV_EDGES = np.array([0.3, 1.1, 2.5, 6.0])
-_SERVER_EDGES = np.array([1.5, 5.5, 32.5])
-_ERROR_LOW = np.array(
-    [
-        [-0.02, -0.07, -0.11, -0.16],
-        [-0.015, -0.05, -0.06, -0.05],
-        [-0.01, -0.03, -0.04, -0.04],
-        [-0.20, -0.14, -0.15, -0.17],
-        [-0.35, -0.19, -0.16, -0.34],
-    ]
-)
-_ERROR_HIGH = np.array(
-    [
-        [0.01, 0.03, 0.04, 0.07],
-        [0.015, 0.03, 0.04, 0.07],
-        [0.01, 0.01, 0.04, 0.04],
-        [0.08, 0.13, 0.10, 0.10],
-        [0.08, 0.07, 0.18, 0.16],
-    ]
-)
-_SHORTEST_ERROR = 0.33  # p90 of the P99 error under join-shortest-queue (QUEUEING §3), either sign
-_BODY_TOLERANCE = 0.05  # of a mean service time, on quantiles below P90 (QUEUEING §2.2)
+__all__ = ["CENTRAL", "ROUND_ROBIN", "SHORTEST", "TWO_CHOICES", "Jobs", "Wait", "WaitLike", "jobs_of"]
 
 
 class WaitLike(Protocol):
@@ -51,34 +33,6 @@ class WaitLike(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Jobs:
-    """Moments of the service time at every point: m_1..m_4, and g_1..g_3 of the least of k residuals; s^j."""
-
-    moments: tuple[Floats, Floats, Floats, Floats]
-    minima: tuple[Floats, Floats, Floats]
-    heavy_share: float = 0.0
-    long_job_work: float = 0.0
-
-    @property
-    def scv(self) -> Floats:
-        return np.maximum(0.0, self.moments[1] / self.moments[0] ** 2 - 1.0)
-
-    def residual_moment(self, order: int) -> Floats:
-        """E[R^order] of the residual of one job, order 1 to 3."""
-        return self.moments[order] / ((order + 1) * self.moments[0])
-
-
-def jobs_of(service: ServiceLaw, servers: ArrayLike, scale: ArrayLike = 1.0) -> Jobs:
-    """The moments of `scale` x service at every point of `servers` and `scale`."""
-    counts, factor = np.broadcast_arrays(np.asarray(servers, dtype=float), np.asarray(scale, dtype=float))
-    distinct, place = np.unique(counts, return_inverse=True)
-    minima = service.residual_minimum_moments(distinct)[:, place.reshape(counts.shape)]
-    m = [service.moment(order) * factor**order for order in (1, 2, 3, 4)]
-    g = [minima[order] * factor ** (order + 1) for order in (0, 1, 2)]
-    return Jobs((m[0], m[1], m[2], m[3]), (g[0], g[1], g[2]), service.heavy_share, service.long_job_work)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Wait:
     """Stationary waiting time at every point; all arrays have the points' shape.
 
@@ -86,7 +40,9 @@ class Wait:
     ----------
     servers : servers per point.   load : work offered per server and second; the wait is inf from 1 on.
     probability : P(W > 0).   mean_s : E[W].   second_moment : E[W^2], s^2.   delay : law of W given W > 0.
-    service_mean_s, service_scv : of the jobs.   policy : "central" or "shortest".
+    service_mean_s, service_scv : of the jobs.   policy : how jobs reach servers, such as "central" or "shortest".
+    arrival_scv, arrival_dispersion : of the gaps between arrivals, and of their counts over long windows.
+    refined : 2 where the law is exact, 1 where it was tabulated, 0 where it was fitted to three moments.
     """
 
     servers: Floats
@@ -94,12 +50,15 @@ class Wait:
     probability: Floats
     mean_s: Floats
     second_moment: Floats
-    delay: DelayLaw
+    delay: DelayLaw | TabulatedDelay
     service_mean_s: Floats
     service_scv: Floats
     heavy_share: float
     long_job_work: float
     policy: str = CENTRAL
+    arrival_scv: float = 1.0
+    arrival_dispersion: float = 1.0
+    refined: int = 0
 
     def survival(self, t_s: ArrayLike) -> Floats:
         """P(W > t). A scalar `t_s` gives the points' shape, otherwise its last axis is appended to it."""
@@ -118,17 +77,14 @@ class Wait:
         return np.where(_trailing(self.load, level) >= 1.0, np.inf, waits)
 
     def band(self, q: float) -> tuple[Floats, Floats]:
-        """Lowest and highest true q-quantile, in s, by the printed 5-95 % error of the recipe (QUEUEING §2.2)."""
+        """Lowest and highest true q-quantile in s, wide enough for 19 of 20 checked cases (docs/queueing.md)."""
         estimate = self.quantile_s(q)
-        row, column = np.searchsorted(_SCV_EDGES, self.service_scv), np.searchsorted(_SERVER_EDGES, self.servers)
-        error_low, error_high = _ERROR_LOW[row, column], _ERROR_HIGH[row, column]
-        if self.policy == SHORTEST:
-            several = self.servers > 1
-            error_low = np.where(several, np.minimum(error_low, -_SHORTEST_ERROR), error_low)
-            error_high = np.where(several, np.maximum(error_high, _SHORTEST_ERROR), error_high)
-        slack = _BODY_TOLERANCE * self.service_mean_s if q < 0.9 else 0.0
-        low, high = estimate / (1.0 + error_high) - slack, estimate / (1.0 + error_low) + slack
-        return np.maximum(0.0, low), high
+        error_low, error_high, slack = self._accuracy().quantile_errors(q)
+        delay = np.where(self.load < 1.0, self.mean_s / np.maximum(self.probability, 1e-300), 0.0)
+        reach = slack * np.where(np.isfinite(delay), np.minimum(delay, 2.0 * self.service_mean_s), 0.0)
+        # the edge of the atom at 0: what the quantile would be if a few more or fewer had to wait
+        possible = estimate + np.where(self.probability * (1.0 + 2.0 * slack) > 1.0 - q, reach, 0.0)
+        return np.maximum(0.0, estimate / (1.0 + error_high) - reach), possible / (1.0 + error_low)
 
     def at(self, index: Any) -> Wait:
         """The waits at some of the points: `index` goes to every array as in ``array[index]``."""
@@ -140,105 +96,228 @@ class Wait:
 
     @property
     def trust(self) -> NDArray[np.str_]:
-        """ "ok", "caution" or "no closed form" at every point (QUEUEING §2.3)."""
-        return self._verdict()[0]
+        """ "ok", "caution" or "no closed form" at every point (QUEUEING §2.3), for a P99."""
+        return self._accuracy().verdict(0.99)[0]
 
     @property
     def trust_reason(self) -> NDArray[np.str_]:
         """Why `trust` is not "ok"; empty where it is."""
-        return self._verdict()[1]
+        return self._accuracy().verdict(0.99)[1]
 
-    def _verdict(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-        all_long = 0.01 / np.maximum(self.probability * self.long_job_work**self.servers, 1e-300)
-        stuck = (self.long_job_work > 0.0) & (all_long > 0.5) & (all_long < 2.0)
-        crowd = (self.servers >= 16) & (self.service_scv >= 6.0) & (self.load <= 0.8)
-        heavy = np.full(self.load.shape, self.heavy_share > 0.6)
-        cases = (
-            (self.load >= 1.0, "no closed form", "saturated: more work arrives than the servers can do"),
-            (stuck, "no closed form", "P99 falls in the gap between short and long jobs"),
-            (crowd, "no closed form", "many servers, very uneven jobs and a low load"),
-            (heavy, "caution", "the largest 1 % of jobs carry most of the second moment"),
-            (self.service_scv > 6.0, "caution", "very uneven jobs"),
-            (self.load > 0.97, "caution", "load beyond the range the recipe was checked on"),
-            (np.abs(self.probability / 0.01 - 1.0) <= 0.2, "caution", "P99 lies at the edge of not waiting at all"),
+    def trust_at(self, q: float) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+        """The mark and its reason for another quantile than P99."""
+        return self._accuracy().verdict(float(checked_level(q)))
+
+    def _accuracy(self) -> Accuracy:
+        return Accuracy(
+            servers=self.servers,
+            load=self.load,
+            probability=self.probability,
+            service_mean_s=self.service_mean_s,
+            service_scv=self.service_scv,
+            heavy_share=self.heavy_share,
+            long_job_work=self.long_job_work,
+            policy=self.policy,
+            arrival_scv=self.arrival_scv,
+            arrival_dispersion=self.arrival_dispersion,
+            refined=self.refined,
         )
-        masks = [mask for mask, _, _ in cases]
-        trust = np.select(masks, [np.array(level) for _, level, _ in cases], default="ok")
-        return trust, np.select(masks, [np.array(text) for _, _, text in cases], default="")
 
 
 def central_queue(
-    servers: ArrayLike, arrivals_per_s: ArrayLike, service: ServiceLaw, arrival_scv: float = 1.0, scale: ArrayLike = 1.0
+    servers: ArrayLike,
+    arrivals_per_s: ArrayLike,
+    service: ServiceLaw,
+    arrival_scv: float = 1.0,
+    scale: ArrayLike = 1.0,
+    arrival_dispersion: float | None = None,
 ) -> Wait:
-    """Poisson arrivals, one queue, first come first served (M/G/k).
+    """Renewal arrivals, one queue, first come first served (GI/G/k).
 
     Parameters
     ----------
     servers : whole numbers >= 1.   arrivals_per_s : >= 0, to all servers together.   scale : > 0, stretches the
         service times point by point. The three broadcast.
-    service : law of the service time.   arrival_scv : must be 1; for load that moves see `backlog_composite`.
+    service : law of the service time.
+    arrival_scv : squared coefficient of variation of the gaps, >= 0: 1 is Poisson, 0 a clock, above 1 bursts.
+    arrival_dispersion : variance over mean of the arrivals per long window, if known. A renewal stream has its SCV
+        there; where it is much more, no closed form is trusted (see `backlog_composite` for such load).
 
     Returns
     -------
-    Wait. Exact for exponential service, exact mean for one server. A load of 1 or more waits forever.
+    Wait. Exact: M/M/k; the mean for one server and Poisson arrivals. A single point (all arguments scalar) is refined:
+    M/D/k, M/H2/k up to 16 servers and GI/G/1 are solved, other delays are tabulated by FFT instead of fitted to three
+    moments. Points of an array with a load of 1 or more wait forever.
 
     Raises
     ------
     ValueError
-        Not a whole number of servers, a negative or NaN rate, a scale that is not positive, another `arrival_scv`.
+        Not a whole number of servers, a rate, scale or `arrival_scv` that is negative or not finite, or a single point
+        whose load is 1 or more; the message says by how much and what would restore stability.
     """
-    if arrival_scv != 1.0:
-        raise ValueError(f"arrival_scv must be 1: only Poisson arrivals are handled here, got {arrival_scv}")
     counts, rates, factor = checked_points(servers, arrivals_per_s, scale)
-    return wait_of(counts, rates, jobs_of(service, counts, factor))
+    scv = checked_scv(arrival_scv)
+    refuse_saturated(counts, rates, service.mean_s * factor)
+    jobs = jobs_of(service, counts, factor)
+    if counts.ndim == 0 and float(rates) > 0.0:
+        wait = _refined_point(int(counts), float(rates), service.scaled(float(factor)), jobs, scv)
+    else:
+        wait = wait_of(counts, rates, jobs, arrival_scv=scv)
+    dispersion = scv if arrival_dispersion is None else float(arrival_dispersion)
+    return replace(wait, arrival_dispersion=dispersion)
 
 
-def wait_of(servers: Floats, arrivals_per_s: Floats, jobs: Jobs, shortest: bool = False) -> Wait:
+def wait_of(
+    servers: Floats, arrivals_per_s: Floats, jobs: Jobs, shortest: bool = False, arrival_scv: float = 1.0
+) -> Wait:
     """The recipe on moments alone, for rooms whose service law differs from point to point.
 
-    With `shortest`, the cost of joining the shortest of `servers` separate queues is added (QUEUEING §3): an arrival
-    waits behind one more residual in a third of the cases.
+    With `shortest`, every server has a queue of its own and jobs join the one with the fewest (QUEUEING §3).
     """
+    if shortest:
+        from planner.queueing.routing import shortest_wait
+
+        return fitted_wait(servers, arrivals_per_s, jobs, shortest_wait, SHORTEST)
+
+    def compound(counts: Floats, load: Floats, work: Jobs) -> CompoundWait:
+        poisson = central_wait(counts, load, work)
+        if arrival_scv == 1.0:
+            return poisson
+        return renewal_wait(poisson, counts, np.maximum(load, 1e-9), work, np.full(load.shape, arrival_scv))
+
+    return replace(fitted_wait(servers, arrivals_per_s, jobs, compound, CENTRAL), arrival_scv=arrival_scv)
+
+
+class CompoundOf(Protocol):
+    """A routing policy: the compound at servers, load below 1, and jobs."""
+
+    def __call__(self, servers: Floats, load: Floats, jobs: Jobs, /) -> CompoundWait: ...
+
+
+def fitted_wait(servers: Floats, arrivals_per_s: Floats, jobs: Jobs, compound: CompoundOf, policy: str) -> Wait:
+    """A wait whose delay is fitted to the three moments of its compound (tier 1); any shape."""
     load = arrivals_per_s * jobs.moments[0] / servers
     saturated = load >= 1.0
     usable = np.where(saturated, 0.5, load)
-    d1, d2, d3 = _delay_moments(servers, usable, jobs)
-    if shortest:
-        d1, d2, d3 = _add_shortest(servers, jobs, d1, d2, d3)
-    waits = np.where(saturated, 1.0, erlang_c(servers, usable))
+    law = compound(servers, usable, jobs)
+    d1, d2, d3 = law.moments()
+    waits = np.where(saturated, 1.0, law.probability)
     d1 = np.where(saturated, np.inf, d1)
     with np.errstate(invalid="ignore"):
         mean, second = waits * d1, waits * np.where(saturated, np.inf, d2)
+    return _wait(servers, load, waits, mean, second, fit_delay(d1, d2, d3), jobs, policy)
+
+
+def tabulated_wait(servers: int, load: float, service: ServiceLaw, jobs: Jobs, law: CompoundWait, policy: str) -> Wait:
+    """A single point whose delay is tabulated from its compound (tier 2)."""
+    d1, d2, _ = law.moments()
+    probability = np.asarray(law.probability, dtype=float)
+    delay = law.tabulated(service, servers)
+    wait = _wait(
+        np.array(float(servers)), np.array(load), probability, probability * d1, probability * d2, delay, jobs, policy
+    )
+    return replace(wait, refined=1)
+
+
+def exact_wait(servers: int, load: float, law: ExactWait, mean_s: float, jobs: Jobs, policy: str = CENTRAL) -> Wait:
+    """A single point solved exactly, in units of `mean_s`."""
+    probability = np.array(law.probability)
+    delay = TabulatedDelay(law.delay.times_s * mean_s, law.delay.log_tails)
+    second = _second_moment(delay) * law.probability
+    wait = _wait(
+        np.array(float(servers)),
+        np.array(load),
+        probability,
+        np.array(law.mean_s * mean_s),
+        np.array(second),
+        delay,
+        jobs,
+        policy,
+    )
+    return replace(wait, refined=2)
+
+
+def _second_moment(delay: TabulatedDelay) -> float:
+    t, tail = delay.times_s, np.exp(delay.log_tails)
+    return float(2.0 * np.trapezoid(t * tail, t))
+
+
+def _wait(
+    servers: Floats,
+    load: Floats,
+    probability: Floats,
+    mean_s: Floats,
+    second: Floats,
+    delay: DelayLaw | TabulatedDelay,
+    jobs: Jobs,
+    policy: str,
+) -> Wait:
     return Wait(
         servers=servers,
         load=load,
-        probability=waits,
-        mean_s=mean,
+        probability=probability,
+        mean_s=mean_s,
         second_moment=second,
-        delay=fit_delay(d1, d2, d3),
+        delay=delay,
         service_mean_s=np.broadcast_to(jobs.moments[0], load.shape),
         service_scv=np.broadcast_to(jobs.scv, load.shape),
         heavy_share=jobs.heavy_share,
         long_job_work=jobs.long_job_work,
-        policy=SHORTEST if shortest else CENTRAL,
+        policy=policy,
     )
 
 
-def erlang_c(servers: ArrayLike, load: ArrayLike) -> Floats:
-    """Probability that a Poisson arrival finds all servers busy (M/M/k); `load` per server in [0, 1)."""
-    from scipy.special import gammaincc, gammaln, xlogy
+def _refined_point(servers: int, rate: float, service: ServiceLaw, jobs: Jobs, arrival_scv: float) -> Wait:
+    mean = service.mean_s
+    load = rate * mean / servers
+    if arrival_scv != 1.0:
+        return _renewal_point(servers, rate, service, jobs, arrival_scv)
+    single = service.values_s.size == 1
+    if single and service.phases:
+        return replace(wait_of(np.array(float(servers)), np.array(rate), jobs), refined=2)
+    if single:
+        return exact_wait(servers, load, exact.fixed_service(servers, load), mean, jobs)
+    if service.phases and service.values_s.size == 2 and 1 < servers <= exact.MOST_TWO_PHASE_SERVERS:
+        law = exact.two_phase_service(servers, load, service.weights, service.values_s / mean)
+        return exact_wait(servers, load, law, mean, jobs)
+    fixed = None
+    if servers > 1 and service.scv < 1.0:
+        solved = exact.fixed_service(servers, load)
+        fixed = (solved.probability, solved.mean_s)
+    compound = central_wait(np.array(float(servers)), np.array(load), jobs, fixed)
+    wait = tabulated_wait(servers, load, service, jobs, compound, CENTRAL)
+    return replace(wait, refined=2) if servers == 1 else wait
 
-    k, rho = np.asarray(servers, dtype=float), np.asarray(load, dtype=float)
-    offered = k * rho
-    # Erlang B: P(N = k) over P(N <= k) of a Poisson count
-    blocked = np.exp(xlogy(k, offered) - offered - gammaln(k + 1.0)) / gammaincc(k + 1.0, offered)
-    return np.asarray(blocked / (1.0 - rho * (1.0 - blocked)))
+
+def _renewal_point(servers: int, rate: float, service: ServiceLaw, jobs: Jobs, arrival_scv: float) -> Wait:
+    mean = service.mean_s
+    load = rate * mean / servers
+    if servers == 1:
+        law = exact.single_server(service.work_above, gaps_above(rate, arrival_scv))
+        return replace(exact_wait(1, load, law, 1.0, jobs), arrival_scv=arrival_scv)
+    counts, loads = np.array(float(servers)), np.array(load)
+    poisson = central_wait(counts, loads, jobs)
+    compound = renewal_wait(poisson, counts, loads, jobs, np.array(arrival_scv))
+    return replace(tabulated_wait(servers, load, service, jobs, compound, CENTRAL), arrival_scv=arrival_scv)
 
 
-def cosmetatos_factor(servers: Floats, load: Floats) -> Floats:
-    """How much longer M/D/k waits than half of M/M/k, minus 1 (Cosmetatos 1975); at most 1."""
-    rise = (1.0 - load) * (servers - 1.0) * (np.sqrt(4.0 + 5.0 * servers) - 2.0) / (16.0 * servers)
-    return np.asarray(np.minimum(1.0, rise / np.maximum(load, 1e-12)))
+def gaps_above(rate: float, scv: float) -> Callable[[Floats], Floats]:
+    """t -> E[(A - t)+] of gaps with this rate and SCV: fixed, gamma, exponential or balanced hyperexponential."""
+    mean = 1.0 / rate
+    if scv == 0.0:
+        return lambda t: np.maximum(0.0, mean - t)
+    if scv > 1.0:
+        share = float(balanced_share(np.asarray(scv)))
+        fast, slow = 2.0 * share / mean, 2.0 * (1.0 - share) / mean
+        return lambda t: np.asarray((np.exp(-fast * t) + np.exp(-slow * t)) * mean / 2.0)
+
+    def gamma(t: Floats) -> Floats:
+        from scipy.special import gammaincc
+
+        shape, x = 1.0 / scv, t / (scv * mean)
+        return np.asarray(mean * gammaincc(shape + 1.0, x) - t * gammaincc(shape, x))
+
+    return gamma
 
 
 def kimura_mean_s(servers: ArrayLike, arrivals_per_s: ArrayLike, service: ServiceLaw) -> Floats:
@@ -257,30 +336,18 @@ def kimura_mean_s(servers: ArrayLike, arrivals_per_s: ArrayLike, service: Servic
     return np.where(load >= 1.0, np.inf, np.where(exponential > 0.0, mean, 0.0))
 
 
-def _delay_moments(servers: Floats, load: Floats, jobs: Jobs) -> tuple[Floats, Floats, Floats]:
-    """E[D^j] of the delay of those that wait: the least residual, then a geometric number of residuals over k."""
-    m1, scv = jobs.moments[0], jobs.scv
-    light, heavy = servers * jobs.minima[0] / m1, (1.0 + scv) / 2.0
-    uneven = light + (heavy - light) * load ** np.maximum(1.0, 0.6 * np.sqrt(servers))
-    even = np.minimum(
-        scv + (1.0 - scv) * (1.0 + np.where(servers > 1, cosmetatos_factor(servers, load), 0.0)) / 2.0,
-        np.maximum((1.0 - load) * light + load * heavy, heavy / 2.0),
-    )
-    d1 = m1 * np.where(scv >= 1.0, uneven, even) / (servers * (1.0 - load))
-    y1, y2, y3 = (jobs.residual_moment(j) / servers**j for j in (1, 2, 3))
-    number = np.maximum(0.0, (d1 - jobs.minima[0]) / y1)
-    shrink = np.minimum(1.0, d1 / jobs.minima[0])
-    g1, g2, g3 = (shrink ** (j + 1) * jobs.minima[j] for j in (0, 1, 2))
-    s1 = number * y1
-    s2 = number * y2 + 2.0 * s1**2
-    s3 = number * y3 + 6.0 * number * s1 * y2 + 6.0 * s1**3
-    return d1, g2 + 2.0 * g1 * s1 + s2, g3 + 3.0 * g2 * s1 + 3.0 * g1 * s2 + s3
+def refuse_saturated(servers: Floats, arrivals_per_s: Floats, service_mean_s: Floats) -> None:
+    """ValueError for a single point with a load of 1 or more; points of an array pass."""
+    if servers.ndim == 0 and float(arrivals_per_s * service_mean_s / servers) >= 1.0:
+        raise ValueError(saturation(float(servers), float(arrivals_per_s), float(service_mean_s)))
 
 
-def _add_shortest(servers: Floats, jobs: Jobs, d1: Floats, d2: Floats, d3: Floats) -> tuple[Floats, Floats, Floats]:
-    share = np.where(servers > 1, 1.0 / 3.0, 0.0)
-    e1, e2, e3 = (share * jobs.residual_moment(j) for j in (1, 2, 3))
-    return d1 + e1, d2 + 2.0 * d1 * e1 + e2, d3 + 3.0 * d2 * e1 + 3.0 * d1 * e2 + e3
+def checked_scv(arrival_scv: float) -> float:
+    """A finite SCV >= 0."""
+    scv = float(arrival_scv)
+    if not (np.isfinite(scv) and scv >= 0.0):
+        raise ValueError(f"arrival_scv must be finite and >= 0, got {arrival_scv}")
+    return scv
 
 
 def checked_points(servers: ArrayLike, arrivals_per_s: ArrayLike, scale: ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -298,7 +365,7 @@ def checked_points(servers: ArrayLike, arrivals_per_s: ArrayLike, scale: ArrayLi
 
 
 def checked_level(q: ArrayLike) -> Floats:
-    """`q` as an array. Raises ValueError outside (0, 1)."""
+    """Levels of a quantile, in (0, 1)."""
     level = np.asarray(q, dtype=float)
     if not np.all((level > 0.0) & (level < 1.0)):
         raise ValueError(f"q must lie in (0, 1), got {q!r}")

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import heapq
-import json
+import importlib.util
 from pathlib import Path
 
 import numpy as np
 
 from planner.queueing import ServiceLaw
 
-DATA = Path(__file__).parents[1] / "data" / "queueing"
-STEP_DEFAULTS = {
-    **{"mode": 0, "Im": 1000, "Iscv": 0, "Om": 200, "Oscv": 1, "Okind": 1},
-    **{"a": 0.01, "c": 1e-4, "d": 0, "e": 5e-5, "B": 256, "C": 512},
-}
-
-
-def rows(name: str) -> list[dict[str, str]]:
-    with (DATA / name).open(newline="") as file:
-        return list(csv.DictReader(file))
+ROOT = Path(__file__).parents[2]
+_spec = importlib.util.spec_from_file_location("queueing_table", ROOT / "tools" / "queueing_table.py")
+assert _spec is not None and _spec.loader is not None
+table = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(table)
+rows, law_of, step_cases = table.read, table.service_of, table.step_cases
 
 
 def trace_law(name: str) -> ServiceLaw:
-    atoms = np.array(
-        [(float(row["value"]), float(row["weight"])) for row in rows("emp_laws.csv") if row["law"] == name]
-    )
-    return ServiceLaw(atoms[:, 0], atoms[:, 1])
-
-
-def law_of(row: dict[str, str]) -> ServiceLaw:
-    """The unit-mean service law of a row of exact.csv."""
-    parameters, scv, name = json.loads(row["service_params"]), float(row["service_scv"]), row["service"]
-    if name == "exp":
-        return ServiceLaw.exponential(1.0)
-    if name == "det":
-        return ServiceLaw.deterministic(1.0)
-    if name == "lognormal":
-        return ServiceLaw.lognormal(1.0, scv)
-    if name in ("gamma", "erlang"):
-        return ServiceLaw.gamma(1.0, scv)
-    if name.startswith("h2"):
-        return ServiceLaw.hyperexponential(parameters["p"], parameters["means"])
-    if name == "bimodal":
-        long = parameters["p_long"]
-        return ServiceLaw(np.array([parameters["short"], parameters["long"]]), np.array([1.0 - long, long]))
-    return trace_law(name)
+    return law_of({"service": name, "service_scv": "1", "service_params": "{}"})
 
 
 LAWS = {
@@ -61,18 +34,6 @@ LAWS = {
     "azure": trace_law("emp_conv"),
     "mooncake": trace_law("emp_moon"),
 }
-
-
-def step_cases(kind: str) -> list[tuple[dict[str, float], dict[str, float]]]:
-    """(parameters, measured columns) of the serve_steps rows of one kind."""
-    chosen = [row for row in rows("serve_steps.csv") if row["kind"] == kind]
-    return [
-        (
-            {**STEP_DEFAULTS, **json.loads(row["params"])},
-            {name: float(value) for name, value in row.items() if name not in ("case_id", "kind", "params") and value},
-        )
-        for row in chosen
-    ]
 
 
 def shortest_queue_decode(

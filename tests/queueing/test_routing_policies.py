@@ -1,17 +1,29 @@
 """Routing policies against event simulation and each other."""
 
+import itertools
+
 import numpy as np
 import pytest
 from queueing_cases import LAWS, central_waits, shortest_queue_waits
 
-from planner.queueing import ServiceLaw, central_queue, join_shortest_queue, least_work, random_split
+from planner.queueing import (
+    ServiceLaw,
+    central_queue,
+    join_shortest_queue,
+    least_work,
+    random_split,
+    round_robin,
+    two_choices,
+)
+from planner.queueing.exact import single_server
+from planner.queueing.waiting import gaps_above
 
 
 @pytest.mark.parametrize("name", LAWS)
 def test_one_server_has_nothing_to_route(name):
     law = LAWS[name]
     central = central_queue(1, 0.8 / law.mean_s, law)
-    for policy in (join_shortest_queue, least_work, random_split):
+    for policy in (join_shortest_queue, least_work, random_split, two_choices, round_robin):
         wait = policy(1, 0.8 / law.mean_s, law)
         assert float(wait.mean_s) == float(central.mean_s)
         assert float(wait.quantile_s(0.99)) == float(central.quantile_s(0.99))
@@ -21,19 +33,40 @@ def test_one_server_has_nothing_to_route(name):
 def test_order_of_the_policies(name):
     law = LAWS[name]
     servers = np.array([2, 4, 16])
-    central, shortest, blind = (
-        policy(servers, 0.8 * servers / law.mean_s, law) for policy in (least_work, join_shortest_queue, random_split)
-    )
-    assert np.all(central.mean_s < shortest.mean_s) and np.all(shortest.mean_s < blind.mean_s)
-    assert np.all(central.quantile_s(0.99) < shortest.quantile_s(0.99))
-    assert np.all(shortest.quantile_s(0.99) < blind.quantile_s(0.99))
+    policies = (least_work, join_shortest_queue, two_choices, random_split)
+    waits = [policy(servers, 0.8 * servers / law.mean_s, law) for policy in policies]
+    for better, worse in itertools.pairwise(waits):
+        assert np.all(better.mean_s <= worse.mean_s * 1.01)
+        assert np.all(better.quantile_s(0.99) <= worse.quantile_s(0.99) * 1.02)
 
 
-def test_shortest_queue_adds_a_third_of_a_residual():
-    # E[W] = E[W_central] + C E[R]/3 with E[R] = m2/(2 m1) = 1 for exponential service of mean 1
+def test_shortest_queue_of_exponential_jobs():
+    # D1 = 1 + rho^k/(1 - rho^k) = 1/(1 - 0.8^4) = 1.693767; simulated 1.736, with P(W>0) 0.915 of Erlang C
     law = ServiceLaw.exponential(1.0)
-    central, shortest = central_queue(4, 3.2, law), join_shortest_queue(4, 3.2, law)
-    assert float(shortest.mean_s - central.mean_s) == pytest.approx(float(central.probability) / 3.0)
+    shortest = join_shortest_queue(4, 3.2, law)
+    assert float(shortest.mean_s / shortest.probability) == pytest.approx(1.0 / (1.0 - 0.8**4))
+    assert float(shortest.probability / central_queue(4, 3.2, law).probability) == pytest.approx(0.915, abs=0.02)
+
+
+def test_two_choices_of_many_servers():
+    # k to infinity: P(W>0) = rho^2 = 0.64, E[W] = rho^2 + rho^6 + rho^14 + ... = 0.64 + 0.262144 + 0.043980 + ...
+    wait = two_choices(4096, 0.8 * 4096, ServiceLaw.exponential(1.0))
+    assert float(wait.probability) == pytest.approx(0.64, rel=1e-3)
+    assert float(wait.mean_s) == pytest.approx(sum(0.8 ** (2.0**n - 2.0) for n in range(2, 9)), rel=2e-3)
+
+
+@pytest.mark.parametrize("servers", [2, 4, 8])
+def test_round_robin_of_fixed_service_is_one_queue(servers):
+    # every k-th arrival to each server: the same waits as M/D/k
+    law = ServiceLaw.deterministic(2.0)
+    turn, central = (policy(servers, 0.8 * servers / 2.0, law) for policy in (round_robin, central_queue))
+    assert float(turn.mean_s) == float(central.mean_s)
+    assert float(turn.quantile_s(0.99)) == float(central.quantile_s(0.99))
+    # and the walk of a single server finds them as well, by another way
+    walk = single_server(law.work_above, gaps_above(0.4, 1.0 / servers))
+    assert walk.mean_s == pytest.approx(float(central.mean_s), rel=1e-4)
+    tail = np.array(0.01 / walk.probability)
+    assert float(walk.delay.quantile_s(tail)) == pytest.approx(float(central.quantile_s(0.99)), rel=2e-3)
 
 
 def test_random_split_is_as_many_single_queues():
@@ -47,15 +80,15 @@ def test_random_split_is_as_many_single_queues():
 @pytest.mark.parametrize("name", ["exponential", "azure"])
 @pytest.mark.parametrize(("servers", "load"), [(2, 0.8), (4, 0.9)])
 def test_shortest_queue_against_simulation(name, servers, load):
-    """QUEUEING §3: mean 3 / 14 %, P99 13 / 33 % (median / p90); the central queue is measured beside it."""
+    """Three times the errors of docs/queueing.md; the central queue is measured beside it."""
     law, random = LAWS[name], np.random.default_rng(3)
     count = 120_000
     service = random.exponential(1.0, count) if law.phases else random.choice(law.values_s, count, p=law.weights)
     arrival = np.cumsum(random.exponential(1.0 / (servers * load), count))
     simulated = shortest_queue_waits(arrival, service, servers)[count // 20 :]
     wait = join_shortest_queue(servers, servers * load, law)
-    assert float(wait.mean_s) == pytest.approx(simulated.mean(), rel=0.12)
-    assert float(wait.quantile_s(0.99)) == pytest.approx(np.quantile(simulated, 0.99), rel=0.2)
+    assert float(wait.mean_s) == pytest.approx(simulated.mean(), rel=0.06)
+    assert float(wait.quantile_s(0.99)) == pytest.approx(np.quantile(simulated, 0.99), rel=0.1)
     low, high = wait.band(0.99)
     assert low <= np.quantile(simulated, 0.99) <= high
     central = central_waits(arrival, service, servers)[count // 20 :]

@@ -39,7 +39,22 @@ def test_plan_reads_as_people_order_it(disaggregated_plan: Plan) -> None:
 def test_target_inside_its_limit_but_not_its_interval_is_at_risk(disaggregated_plan: Plan) -> None:
     # 710 ms against 800 ms, and the interval ends at 710 * 1.3 = 923 ms
     line = next(line for line in to_text(document(disaggregated_plan)).splitlines() if "TTFT p99" in line)
-    assert line.split() == ["at", "risk", "TTFT", "p99", "800", "ms", "710", "ms", "568", "ms", "..", "923", "ms", "+11%"]
+    assert line.split() == [
+        "at",
+        "risk",
+        "TTFT",
+        "p99",
+        "800",
+        "ms",
+        "710",
+        "ms",
+        "568",
+        "ms",
+        "..",
+        "923",
+        "ms",
+        "+11%",
+    ]
 
 
 def test_infeasible_says_what_is_missed_and_what_is_shown(infeasible_plan: Plan) -> None:

@@ -58,6 +58,9 @@ PLAIN = {
     "values",  # of any unit
     "limit",  # in the unit beside it
     "mean",  # of any unit
+    "means",  # of any unit
+    "variances",  # of any unit, squared
+    "clients",  # clients
     "more",  # of any unit
     "peak",  # in the unit of what is divided by it
 }

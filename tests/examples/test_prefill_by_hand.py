@@ -106,7 +106,9 @@ def test_the_99th_percentile_of_ttft_is_that_of_a_simulated_queue(name: str) -> 
 @pytest.mark.parametrize("name", examples.NAMES)
 def test_the_mean_of_ttft_is_that_of_a_simulated_queue(name: str) -> None:
     _, prediction = disaggregated(name)
-    assert prediction.ttft_s["mean"] == pytest.approx(float(by_hand(name).ttft_s.mean()), rel=0.03)
+    moving = examples.scenario(name).workload.arrivals is not None
+    expected = pytest.approx(float(by_hand(name).ttft_s.mean()), rel=0.05 if moving else 0.03)
+    assert prediction.ttft_s["mean"] == expected
     assert sum(prediction.ttft_parts_s.values()) == pytest.approx(prediction.ttft_s["mean"], rel=1e-6)
 
 

@@ -15,6 +15,8 @@ Survival = Callable[[Floats], Floats]
 _LATTICE = 2048
 _DAMPING = 14.0  # e-folds over the lattice: what wraps around is smaller by this
 _COARSER = 16.0  # the second lattice reaches so much further
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(12)  # of the first cell, where laws bend most
+_CELL_NODES = (0.5 - 0.75**0.5 / 3.0, 0.5 + 0.75**0.5 / 3.0)  # Gauss-Legendre
 _LEAST_TAIL = 1e-9  # beyond, the table goes on along its last slope
 
 
@@ -67,8 +69,8 @@ def compound_delay(
     span_s : time within which most of the delay lies, such as 8 means; a second lattice reaches 16 times as far.
     more : P(K >= 1), P(K >= 2), … of further steps that are added to M.
     """
-    near_t, near = _lattice_tail(first, step, mean_steps, span_s, more)
-    far_t, far = _lattice_tail(first, step, mean_steps, span_s * _COARSER, more)
+    near_t, near = _lattice_tail(first, step, mean_steps, span_s, more, _LATTICE)
+    far_t, far = _lattice_tail(first, step, mean_steps, span_s * _COARSER, more, _LATTICE // 2)
     beyond = far_t > near_t[-1]
     times, tails = np.concatenate([near_t, far_t[beyond]]), np.concatenate([near, far[beyond]])
     return tabulated(times, tails)
@@ -86,18 +88,26 @@ def tabulated(times_s: Floats, tails: Floats) -> TabulatedDelay:
 
 
 def _lattice_tail(
-    first: Survival, step: Survival, mean_steps: float, span_s: float, more: tuple[float, ...]
+    first: Survival, step: Survival, mean_steps: float, span_s: float, more: tuple[float, ...], size: int
 ) -> tuple[Floats, Floats]:
-    """Times halfway between the lattice points, and the tail there. Mass goes to the nearest lattice point."""
-    size, width = _LATTICE, span_s / _LATTICE
-    edges = np.maximum(0.0, (np.arange(size + 1) - 0.5) * width)
+    """Times halfway between the lattice points, and the tail there."""
+    width = span_s / size
     damp = np.exp(-_DAMPING / size * np.arange(size))
-    x = np.fft.rfft(-np.diff(first(edges), prepend=1.0)[1:] * damp, 2 * size)
-    y = np.fft.rfft(-np.diff(step(edges), prepend=1.0)[1:] * damp, 2 * size)
+    x, y = (np.fft.rfft(_masses(law, width, size) * damp, 2 * size) for law in (first, step))
     ratio = mean_steps / (1.0 + mean_steps)
     transform = x * (1.0 - ratio) / (1.0 - ratio * y)
     if more:
         chances = -np.diff(np.array([1.0, *more, 0.0]))
         transform = transform * np.polynomial.polynomial.polyval(y, chances)
     mass = np.fft.irfft(transform, 2 * size)[:size] / damp
-    return edges[:-1], np.append(1.0, 1.0 - np.cumsum(mass[:-1]))
+    times = np.maximum(0.0, (np.arange(size) - 0.5) * width)
+    return times, np.append(1.0, 1.0 - np.cumsum(mass[:-1]))
+
+
+def _masses(law: Survival, width: float, size: int) -> Floats:
+    """Lattice masses by hat functions, which keep the mean: differences of the tail averaged over each cell."""
+    cells = np.arange(size) * width
+    tails = law(np.concatenate([cells + width * _CELL_NODES[0], cells + width * _CELL_NODES[1]]))
+    means = (tails[:size] + tails[size:]) / 2.0
+    means[0] = float(law((_NODES + 1.0) / 2.0 * width) @ _NODE_WEIGHTS) / 2.0
+    return -np.diff(means, prepend=1.0)

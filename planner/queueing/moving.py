@@ -21,7 +21,9 @@ _CELLS = 800  # of the tabulated law, spread evenly over the log of the wait
 _DECADES = 5.0
 _NEVER = 1e-250
 _RESIDUAL_ATOMS = 8
-_EITHER = 0.8  # of those that wait behind the shortest of many queues so many meet more than a residual; all, of two
+_RESIDUAL_SHARE = 1.0 / 3.0  # of those that wait behind the shortest queue, as far as the backlog does not say it
+_NOISE = 0.95  # the load of the moment is measured with noise, on which the chance to wait bends upward
+_EITHER = 0.65  # of those that wait behind the shortest of many queues so many meet more than a residual; all, of two
 
 WaitAt = Callable[[Floats, Floats, ServiceLaw], Wait]
 
@@ -212,13 +214,13 @@ def _corrections(servers: Floats, law: ServiceLaw, wait_at: WaitAt) -> _Correcti
     joins = np.logical_and(stationary.policy == SHORTEST, servers > 1)[:, None]
     quantiles = (np.arange(_RESIDUAL_ATOMS) + 0.5) / _RESIDUAL_ATOMS
     residuals = np.where(joins, _residual_quantiles(law, quantiles), 0.0)
-    extra = np.where(joins, law.residual_moment(1) / 3.0, 0.0)
+    extra = np.where(joins, _RESIDUAL_SHARE * law.residual_moment(1), 0.0)
     full = np.ones(counts.shape)
     fast = law.residual_moment(1) / (counts * (1.0 - loads))
     busy = np.maximum(stationary.probability, _NEVER)  # of thousands of servers all are busy next to never
     conditional = np.where(stationary.probability > _NEVER, stationary.mean_s / busy, fast)
     share = np.concatenate([stationary.probability / loads, full], axis=1)
-    stretch = np.maximum(0.0, conditional - extra) / fast
+    stretch = np.where(joins, _NOISE, 1.0) * np.maximum(0.0, conditional - extra) / fast
     return _Corrections(share, np.concatenate([stretch, full], axis=1), residuals)
 
 
@@ -252,5 +254,5 @@ def _tabulate(waits: Floats, weights: Floats, residuals: Floats, servers: float)
     later = grid[:, None] - residuals
     behind = either * np.interp(grid, times, tails) + (1.0 - either) * np.where(grid > 0.0, 0.0, anyone)
     with_residual = np.where(later < 0.0, anyone, either * np.interp(later, times, tails)).mean(axis=1)
-    joined = (2.0 * behind + with_residual) / 3.0
-    return grid, joined, either * mean + anyone * float(np.mean(residuals)) / 3.0
+    joined = (1.0 - _RESIDUAL_SHARE) * behind + _RESIDUAL_SHARE * with_residual
+    return grid, joined, either * mean + _RESIDUAL_SHARE * anyone * float(np.mean(residuals))

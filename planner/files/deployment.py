@@ -57,7 +57,7 @@ class DeploymentReader:
                 )
         pools = {name: self._pool(name, getattr(self.keys, name)) for name in wanted if getattr(self.keys, name)}
         last = pools.get(wanted[-1])
-        if self.faults or last is None or None in pools.values():
+        if self.faults or len(pools) < len(wanted) or last is None or None in pools.values():
             return None
         return Deployment(mode, last, pools.get("prefill"))
 

@@ -325,7 +325,7 @@ def _next(document: Document, pen: Pen, inputs: bool) -> list[str]:
     files = document["inputs"]["files"]
     if not files:
         return []
-    command = "size" if document["search"]["candidates"] > 1 else "evaluate"
+    command = "size" if document["search"]["candidates"] != 1 else "evaluate"
     call = f"planner {command} {files[0]['path']}"
     rows: list[Row] = [[f"{call} --format json --out result.json", Cell("every number, to keep and compare", "dim")]]
     if not inputs:

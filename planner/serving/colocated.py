@@ -18,7 +18,7 @@ from planner.queueing.waiting import Wait
 from planner.records import STATISTICS, Floats, Mode, Note, PoolState
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
-from planner.serving.statistics import over_windows, statistics
+from planner.serving.statistics import over_windows, statistics, stay_atoms
 from planner.serving.traffic import trace_work
 
 REFINEMENTS = 1  # passes that move the linear step law to the batch it is used at
@@ -217,7 +217,9 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
     mean_itl_s = float(pool.mean_itl_s[0, 0])
     own_s, shift_s = pool.own_s[0, 0], float(pool.shift_s[0, 0])
     joint_s = np.interp(traffic.joint_input_tokens, traffic.input_tokens, own_s)
-    e2e_s = joint_s + np.maximum(traffic.joint_output_tokens - 1.0, 0.0) * mean_itl_s
+    paces_s = stay_atoms(mean_itl_s, lambda q: _tpot_quantile_s(pool, q))
+    stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
+    e2e_s = (joint_s[:, None] + stay_s).ravel()
     wait = pool.waits[0]
 
     def total(atoms: Floats, weights: Floats) -> dict[str, float]:
@@ -228,7 +230,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
         ttft_s=total(own_s, traffic.input_weights),
         itl_s=statistics(mean_itl_s, lambda q: float(pool.itl_quantile_s(q)[0, 0])),
         tpot_s=statistics(mean_itl_s, lambda q: _tpot_quantile_s(pool, q)),
-        e2e_s=total(e2e_s, traffic.joint_weights),
+        e2e_s=total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)),
         ttft_parts_s=_ttft_parts(pool),
         step_parts_s=_step_parts(pool),
         prefill=None,

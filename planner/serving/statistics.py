@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.records import PROBABILITY, Floats
 
-STAY_LEVELS = 5
+STAY_LEVELS = 8
 NEVER = 1e-6  # a chance too small to move any statistic we print
 STAY_AVERAGING_FACTOR = float(np.sqrt(2.0 / np.e))
 

@@ -53,9 +53,11 @@ def size(scenario: Scenario) -> Plan:
     """
     load = traffic(scenario.workload)
     basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators))
+    _refuse_unpriced(scenario, basis)
     results = [_search(scenario, load, mode, basis) for mode in MODES if not why_not_mode(scenario.engine, mode)]
     groups = _groups(results)
-    judged = sorted((_first_that_holds(scenario, load, group) for group in groups.values()), key=lambda item: item.rank)
+    tried = (_first_that_holds(scenario, load, group) for group in groups.values())
+    judged = sorted((item for item in tried if item is not None), key=lambda item: item.rank)
     count = sum(result.judged for result in results)
     if not judged:
         return does_not_fit(scenario, load)
@@ -104,19 +106,31 @@ def _groups(results: Iterable[Found]) -> dict[tuple[str, ...], list[Candidate]]:
     return groups
 
 
-def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Candidate]) -> Judged:
+def _refuse_unpriced(scenario: Scenario, basis: str) -> None:
+    """A budget in USD cannot be judged where accelerators rank for want of a common price."""
+    for budget in scenario.budgets:
+        if not basis and budget.name.startswith("usd"):
+            raise FieldError(f"budgets.{budget.name}", "no price basis covers every candidate, so USD cannot be judged")
+
+
+def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Candidate]) -> Judged | None:
     """The first candidate, in rank order, whose full evaluation meets everything; the nearest miss otherwise."""
-    nearest = _judged(scenario, load, candidates[0])
-    for candidate in candidates[1:TRIED]:
-        if nearest.feasible or candidate.violation > 1.0:
+    nearest: Judged | None = None
+    for candidate in candidates[:TRIED]:
+        if nearest is not None and (nearest.feasible or candidate.violation > 1.0):
             break
         judged = _judged(scenario, load, candidate)
-        nearest = min(nearest, judged, key=lambda item: item.rank)
+        if judged is not None:
+            nearest = judged if nearest is None else min(nearest, judged, key=lambda item: item.rank)
     return nearest
 
 
-def _judged(scenario: Scenario, load: Traffic, candidate: Candidate) -> Judged:
-    outcome = evaluate_at(scenario, candidate.deployment, load)
+def _judged(scenario: Scenario, load: Traffic, candidate: Candidate) -> Judged | None:
+    """Full evaluation; None where it shows that the engine cannot start this one (its own budget needs more memory)."""
+    try:
+        outcome = evaluate_at(scenario, candidate.deployment, load)
+    except FieldError:
+        return None
     return Judged(candidate, outcome, max(candidate.over_budget, _violation(scenario, outcome), _overload(outcome)))
 
 
@@ -130,7 +144,7 @@ def _trimmed(scenario: Scenario, load: Traffic, best: Judged, basis: str) -> Jud
         trial = holds - 1  # most plans are exact already, and one evaluation shows it
         while holds - fails > 1 and trial >= 1:
             judged = _resized(scenario, load, best, name, trial, basis)
-            if judged.feasible:
+            if judged is not None and judged.feasible:
                 best, holds = judged, trial
             else:
                 fails = trial
@@ -138,7 +152,7 @@ def _trimmed(scenario: Scenario, load: Traffic, best: Judged, basis: str) -> Jud
     return best
 
 
-def _resized(scenario: Scenario, load: Traffic, best: Judged, name: str, replicas: int, basis: str) -> Judged:
+def _resized(scenario: Scenario, load: Traffic, best: Judged, name: str, replicas: int, basis: str) -> Judged | None:
     """The plan with another number of workers in one pool, its batch cap scaled to the same total."""
     deployment = best.candidate.deployment
     pool: Pool = getattr(deployment, name)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import catalog, simulate, size
+from planner.cli import calibrate, catalog, simulate, size, validate
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -81,6 +81,18 @@ _COMMANDS = (
             "planner simulate scenario.yaml --requests 100000 --router round-robin",
             "planner simulate scenario.yaml --format json --seed 7",
         ),
+    ),
+    (
+        app,
+        "validate",
+        validate.validate,
+        ("planner validate runs.csv", "planner validate runs.csv --format csv --models my-configs"),
+    ),
+    (
+        app,
+        "calibrate",
+        calibrate.calibrate,
+        ("planner calibrate result.json --deployment scenario.yaml -o my-catalog/engines/vllm.yaml",),
     ),
     (app, "schema", catalog.schema, ("planner schema hardware > accelerator.schema.json", "planner schema scenario")),
     (

@@ -259,6 +259,19 @@ _CONSTANT_FACTORS = (
     "gemm_memory_factor", "compute_factor", "start_up_factor", "collective_factor", "experts_factor",
     "decode_attention_factor", "prefill_factor", "ttft_steps", "own_prefill_factor",
 )  # fmt: skip
+# Of closed loops only; a profile that leaves them out keeps the defaults of the record.
+_CONSTANT_EXTRAS = {
+    "uniform_window": "uniform_window_fraction", "fixed_window": "fixed_window_fraction",
+    "burst_wait_factor": "burst_wait_factor",
+}  # fmt: skip
+# Columns of a deviation, in the order in which a profile lists its constants.
+_DEVIATION_FIELDS = (
+    "gemm_memory_factor", "compute_factor", "kernel_gap_s", "start_up_factor", "host_step_s", "host_sequence_s",
+    "collective_factor", "experts_factor", "decode_attention_factor", "prefill_kernel_s", "prefill_factor",
+    "ttft_fixed_s", "ttft_steps", "own_prefill_factor", "ttft_sequence_s", "uniform_window_fraction",
+    "fixed_window_fraction", "burst_wait_factor",
+)  # fmt: skip
+_LARGEST_LOG = 5.0  # a factor of 148: nothing measured deviates so far
 _BASES = ("total", "free-before-load", "free-after-load")
 _SCHEDULING = ("mixed", "prefill-first", "whole-prompt")
 
@@ -287,6 +300,7 @@ def read_engine(document: Document, stem: str) -> EngineProfile:
         "interval_coverage": fields.ratio("interval_coverage", "0.8", 1.0),
         "intervals": _intervals(fields),
         "measured_cells": _cells(fields),
+        "deviations": _deviations(fields),
         "provenance": fields.origin("provenance"),
     }
     fields.known["provenance"] = None
@@ -316,6 +330,8 @@ def _constants(fields: Fields, key: str) -> EngineConstants | None:
         return None
     reading = {f"{name}_s": inner.time(name, "1.8 us") for name in _CONSTANT_TIMES}
     reading |= {name: inner.ratio(name, "1.0") for name in _CONSTANT_FACTORS}
+    extras = {field: inner.ratio(name) for name, field in _CONSTANT_EXTRAS.items()}
+    reading |= {field: value for field, value in extras.items() if value > 0}
     inner.refuse_unknown()
     return EngineConstants(**reading)
 
@@ -331,6 +347,24 @@ def _intervals(fields: Fields) -> dict[str, IntervalFactors]:
             continue
         intervals[name] = IntervalFactors(*(float(x) for x in numbers))
     return intervals
+
+
+def _deviations(fields: Fields) -> dict[str, dict[str, float]]:
+    """Log deviations of measured groups: a list with one number per constant, or a mapping of a few."""
+    inner = fields.inner("deviations")
+    found: dict[str, dict[str, float]] = {}
+    for name, values in (inner.values if inner else {}).items():
+        named = dict(zip(_DEVIATION_FIELDS, values, strict=False)) if isinstance(values, list) else values
+        whole = isinstance(named, dict) and (not isinstance(values, list) or len(values) == len(_DEVIATION_FIELDS))
+        if not whole or not all(key in _DEVIATION_FIELDS and _is_log(value) for key, value in named.items()):
+            fields.fault(("deviations", name), f"want {len(_DEVIATION_FIELDS)} log factors, or a mapping of some")
+            continue
+        found[str(name)] = {key: float(value) for key, value in named.items() if value}
+    return found
+
+
+def _is_log(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST_LOG
 
 
 def _cells(fields: Fields) -> frozenset[tuple[str, str]]:

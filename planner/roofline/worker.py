@@ -152,16 +152,32 @@ def _elements(kind: LayerKind, hidden: int, tp: int) -> float:
     return 10.0 * hidden + 3.0 * width / tp
 
 
+# Small kernels of one layer (FIDELITY §2, nk): norms, rotary, cache write, quantize, router, permute. Counted on
+# unseen models: recurrent mixers also convolve, gate and normalize twice, sparse indexers also rotate, quantize, score
+# and select, and engines fuse routing and quantization into 4-bit expert kernels.
+_MIXER_KERNELS = 9.0
+_LATENT_KERNELS = 13.0
+_RECURRENT_KERNELS = 22.0
+_INDEXER_KERNELS = 22.0
+_EXPERT_KERNELS = 7.0
+_FUSED_LAYER_KERNELS = 10.0  # whole layer of softmax attention and MXFP4 experts
+
+
 def _kernels(kind: LayerKind, dtypes: ComponentDtypes, accelerator: Accelerator) -> float:
-    """Small kernels of one layer (FIDELITY §2, nk): norms, rotary, cache write, quantize, router, permute."""
-    count = 13.0 if isinstance(kind.mixer, LatentAttention | RecurrentMixer) else 9.0
-    if isinstance(kind.mixer, LatentAttention) and kind.mixer.index_heads:
-        count += 10.0
+    """Small kernels of one layer."""
+    routed = isinstance(kind.feed_forward, Experts)
+    if routed and dtypes.experts == "mxfp4" and isinstance(kind.mixer, SoftmaxAttention):
+        return _FUSED_LAYER_KERNELS
+    count = _MIXER_KERNELS
+    if isinstance(kind.mixer, LatentAttention):
+        count = _LATENT_KERNELS + (_INDEXER_KERNELS if kind.mixer.index_heads else 0.0)
+    elif isinstance(kind.mixer, RecurrentMixer):
+        count = _RECURRENT_KERNELS
     if kind.mixer is None or kind.feed_forward is None:  # half a layer
         count /= 2.0
     formats = [dtypes.attention]
-    if isinstance(kind.feed_forward, Experts):
-        count += 7.0
+    if routed:
+        count += _EXPERT_KERNELS
         formats.append(dtypes.experts)
     quantizes = any(quantizes_activations(compute_dtype(accelerator, dtype)) for dtype in formats)
     return count + 2.0 * quantizes

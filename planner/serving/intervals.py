@@ -6,8 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from planner.records import Deployment, IntervalFactors, Scenario
+from planner.records import (
+    Accelerator,
+    Deployment,
+    EngineProfile,
+    IntervalFactors,
+    LatentAttention,
+    ModelShape,
+    Scenario,
+)
 from planner.serving.outcome import Outcome
+from planner.shapes.formats import has_experts
 
 Interval = tuple[float, float | None]
 SEVERITY = ("known-cell", "new-cell", "new-model", "new-accelerator", "guess")
@@ -18,24 +27,48 @@ def evidence_class(scenario: Scenario, deployment: Deployment) -> str:
 
     `guess` is an accelerator whose operator efficiencies are borrowed from a sibling.
     """
-    return max((_pool_class(scenario, pool.accelerator) for pool in deployment.pools), key=SEVERITY.index)
+    accelerators = (scenario.accelerator(pool.accelerator) for pool in deployment.pools)
+    return max((evidence(scenario.engine, scenario.model.id, one) for one in accelerators), key=SEVERITY.index)
 
 
-def _pool_class(scenario: Scenario, accelerator_id: str) -> str:
-    cells = scenario.engine.measured_cells
-    if scenario.accelerator(accelerator_id).efficiency_like:
+def evidence(engine: EngineProfile, model_id: str, accelerator: Accelerator) -> str:
+    """What the engine's constants were fitted on, for one model on one accelerator: one of SEVERITY."""
+    cells = engine.measured_cells
+    if accelerator.efficiency_like:
         return "guess"
-    if (scenario.model.id, accelerator_id) in cells:
+    if (model_id, accelerator.id) in cells:
         return "known-cell"
-    if accelerator_id not in {accelerator for _, accelerator in cells}:
+    known = model_id in {model for model, _ in cells}
+    if accelerator.id not in {measured for _, measured in cells}:
         return "new-accelerator"
-    return "new-cell" if scenario.model.id in {model for model, _ in cells} else "new-model"
+    return "new-cell" if known else "new-model"
+
+
+def model_kind(shape: ModelShape) -> str:
+    """Kind of model by which errors differ most: latent attention, else experts, else dense."""
+    if any(isinstance(kind.mixer, LatentAttention) for kind in shape.layers):
+        return "latent"
+    return "experts" if has_experts(shape) else "dense"
+
+
+def load_class(clients: float) -> str:
+    """Requests in flight on one deployment, in the classes by which errors differ."""
+    return "low" if clients <= 8 else "middle" if clients <= 64 else "high"
 
 
 def factors(scenario: Scenario, deployment: Deployment) -> IntervalFactors:
-    """The factors on step times and on TTFT for this deployment's mode and evidence."""
+    """The factors on step times and on TTFT for this deployment's mode, evidence and kind of model."""
     family = "disaggregated" if deployment.mode == "disaggregated" else "colocated"
-    return scenario.engine.intervals[f"{family}/{evidence_class(scenario, deployment)}"]
+    return factors_for(scenario.engine, family, evidence_class(scenario, deployment), model_kind(scenario.model))
+
+
+def factors_for(engine: EngineProfile, family: str, evidence_name: str, kind: str, load: str = "") -> IntervalFactors:
+    """The factors of the finest measured group: by kind of model and load where the engine has them."""
+    key = f"{family}/{evidence_name}"
+    for name in (f"{key}/{kind}/{load}", f"{key}/{kind}"):
+        if name in engine.intervals:
+            return engine.intervals[name]
+    return engine.intervals[key]
 
 
 def intervals(

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from planner.engines.constants import serving_constants
 from planner.engines.rules import why_not_worker
 from planner.errors import FieldError
 from planner.queueing.occupancy import batch_for_memory
@@ -201,7 +202,14 @@ def build_role(
         raise FieldError(f"deployment.{name}", reason)
     if name == "colocated" and pool.dp > 1:
         raise FieldError("deployment.colocated.dp", LOCKSTEP)
-    constants = engine.colocated if name == "colocated" else engine.disaggregated
+    constants = serving_constants(
+        engine,
+        name == "colocated",
+        model=scenario.model.id,
+        accelerator=accelerator.id,
+        weights=scenario.weights,
+        dp=pool.dp,
+    )
     worker = build_worker(
         scenario.model,
         scenario.weights,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.engines.constants import serving_constants
 from planner.engines.memory import RoleName
 from planner.engines.rules import why_not
 from planner.errors import FieldError
@@ -144,7 +145,14 @@ def _roles(scenario: Scenario, deployment: Deployment, requests: Requests) -> tu
 
 def _role(scenario: Scenario, name: RoleName, pool: Pool, policy: Policy, longest_tokens: float) -> _Role:
     engine, accelerator = scenario.engine, _accelerator(scenario, name, pool)
-    constants = engine.colocated if name == "colocated" else engine.disaggregated
+    constants = serving_constants(
+        engine,
+        name == "colocated",
+        model=scenario.model.id,
+        accelerator=accelerator.id,
+        weights=scenario.weights,
+        dp=pool.dp,
+    )
     degrees = {"tp": pool.tp, "pp": pool.pp, "ep": pool.ep, "dp": pool.dp}
     worker = build_worker(
         scenario.model, scenario.weights, scenario.kv_dtype, accelerator, engine.id, constants, **degrees

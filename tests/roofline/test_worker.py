@@ -56,8 +56,8 @@ def test_kernel_counts() -> None:
     assert ex.worker().kernels == 80 * 9 + 15
     assert ex.worker(weights="fp8", tp=4).kernels == 80 * 11 + 15
     assert ex.worker(ex.DEEPSEEK_R1, "fp8", tp=8).kernels == 61 * 15 + 58 * 7 + 15
-    assert ex.worker(ex.GLM_5, "bf16", tp=8).kernels == 78 * 23 + 75 * 7 + 15
-    assert ex.worker(ex.QWEN35_397B, tp=8).kernels == 45 * 13 + 15 * 9 + 60 * 7 + 15
+    assert ex.worker(ex.GLM_5, "bf16", tp=8).kernels == 78 * 35 + 75 * 7 + 15
+    assert ex.worker(ex.QWEN35_397B, tp=8).kernels == 45 * 22 + 15 * 9 + 60 * 7 + 15
 
 
 def test_all_reduces_only_under_tp() -> None:

@@ -58,7 +58,7 @@ def test_an_idle_deployment_takes_only_its_own_time() -> None:
     assert small.SPLIT.prefill is not None
     prefill = build_role(question, load, "prefill", small.SPLIT.prefill, item)
     decode = build_role(question, load, "decode", small.SPLIT.decode, item)
-    constants = question.engine.disaggregated
+    constants = decode.constants
     step = float(decode.decode_curve_s(1)[0])
     own = constants.own_prefill_factor * float(prefill.service_s[0])
     expected = own + prediction.ttft_parts_s["transfer_s"] + constants.ttft_fixed_s + constants.ttft_steps * step

@@ -2,59 +2,36 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from catalog_build.writing import RETRIEVED, read_csv, rounded, scalar, sourced, write
 
-# Constant, its symbol and unit in FIDELITY §6, its global value, then the value of each engine.
-_CONSTANTS: tuple[tuple[str, str, str, float, float, float, float], ...] = (
-    ("gemm_memory_factor", "em", "", 1.12, 1.15, 1.11, 1.11),
-    ("compute_factor", "ec", "", 1.17, 1.18, 1.29, 1.08),
-    ("kernel_gap", "tau", "us", 1.76, 1.99, 1.34, 2.20),
-    ("start_up_factor", "k0", "", 0.79, 0.70, 0.94, 0.78),
-    ("host_step", "h0", "ms", 0.09, 0.08, 0.08, 0.09),
-    ("host_sequence", "h1", "us", 17.6, 18.0, 18.7, 20.4),
-    ("collective_factor", "ca", "", 0.94, 1.24, 0.73, 0.85),
-    ("experts_factor", "mo", "", 0.80, 0.74, 0.77, 0.89),
-    ("decode_attention_factor", "at", "", 0.98, 1.03, 0.94, 0.98),
-    ("prefill_kernel", "hm", "us", 1.75, 0.91, 2.82, 1.33),
-    ("prefill_factor", "gp", "", 1.10, 1.01, 1.17, 1.16),
-    ("ttft_fixed", "f0", "ms", 16.8, 26.6, 11.3, 14.2),
-    ("ttft_steps", "fr", "", 3.5, 7.3, 4.8, 2.3),
-    ("own_prefill_factor", "kT", "", 0.82, 1.03, 0.65, 0.76),
-    ("ttft_sequence", "fN", "ms", 1.03, 1.36, 1.02, 0.77),
+FIT = Path(__file__).with_name("engine_fit.json")  # written by tools/fit_engines.py
+
+# Field of the record, key of the file, its symbol in FIDELITY §6, unit and how many of it are a second.
+_CONSTANTS: tuple[tuple[str, str, str, str, float], ...] = (
+    ("gemm_memory_factor", "gemm_memory_factor", "em", "", 1.0),
+    ("compute_factor", "compute_factor", "ec", "", 1.0),
+    ("kernel_gap_s", "kernel_gap", "tau", "us", 1e6),
+    ("start_up_factor", "start_up_factor", "k0", "", 1.0),
+    ("host_step_s", "host_step", "h0", "ms", 1e3),
+    ("host_sequence_s", "host_sequence", "h1", "us", 1e6),
+    ("collective_factor", "collective_factor", "ca", "", 1.0),
+    ("experts_factor", "experts_factor", "mo", "", 1.0),
+    ("decode_attention_factor", "decode_attention_factor", "at", "", 1.0),
+    ("prefill_kernel_s", "prefill_kernel", "hm", "us", 1e6),
+    ("prefill_factor", "prefill_factor", "gp", "", 1.0),
+    ("ttft_fixed_s", "ttft_fixed", "f0", "ms", 1e3),
+    ("ttft_steps", "ttft_steps", "fr", "", 1.0),
+    ("own_prefill_factor", "own_prefill_factor", "kT", "", 1.0),
+    ("ttft_sequence_s", "ttft_sequence", "fN", "ms", 1e3),
+    ("uniform_window_fraction", "uniform_window", "wu", "", 1.0),
+    ("fixed_window_fraction", "fixed_window", "wf", "", 1.0),
+    ("burst_wait_factor", "burst_wait_factor", "kW", "", 1.0),
 )
-_COLUMN = {"generic": 3, "sglang": 4, "tensorrt-llm": 5, "vllm": 6}
-# Factors of disaggregated pools on TTFT (FIDELITY §6). Its factors on step times are left out: on the 164 measured
-# disaggregated rows that run, TPOT misses by 14.1 % mean / 10.2 % median without them and by 16.4 / 13.7 with them.
-_DISAGGREGATED = {"fr": 2.0, "fN": 0.40}
-
-# 80 % factors on step times and on TTFT, pooled (FIDELITY §9), by what was measured of the plan's least known pool.
-_KNOWN_CELL = (0.89, 1.14, 0.72, 1.56)
-_NEW_CELL = (0.81, 1.18, 0.58, 1.86)
-_NEW_MODEL = (0.79, 1.22, 0.62, 2.19)
-_DISAGGREGATED_KNOWN = (0.84, 1.16, 0.49, 3.30)
-_DISAGGREGATED_NEW = (0.76, 1.26, 0.29, 4.75)
-
-
-def _twice(factors: tuple[float, ...]) -> tuple[float, ...]:
-    """Twice the log width: neither the engine on this accelerator nor, for a guess, its kernels were ever measured."""
-    return tuple(factor**2 for factor in factors)
-
-
-_INTERVALS = {
-    "colocated/known-cell": _KNOWN_CELL,
-    "colocated/new-cell": _NEW_CELL,
-    "colocated/new-model": _NEW_MODEL,
-    "colocated/new-accelerator": _twice(_NEW_MODEL),
-    "colocated/guess": _twice(_NEW_MODEL),
-    "disaggregated/known-cell": _DISAGGREGATED_KNOWN,
-    "disaggregated/new-cell": _DISAGGREGATED_NEW,
-    "disaggregated/new-model": _DISAGGREGATED_NEW,
-    "disaggregated/new-accelerator": _DISAGGREGATED_NEW,
-    "disaggregated/guess": _twice(_DISAGGREGATED_NEW),
-}
 
 _MODEL_ORGANISATIONS = {"zhipuai": "zai-org"}
 
@@ -102,6 +79,7 @@ _ORDER = ("generic", "sglang", "tensorrt-llm", "vllm")
 
 
 def build(measured: Path, out: Path) -> None:
+    fit = json.loads(FIT.read_text(encoding="utf-8"))
     cells: dict[str, set[tuple[str, str]]] = {engine: set() for engine in _ORDER}
     for row in read_csv(measured):
         cell = (canonical_model(row["model"]), row["accelerator"])
@@ -109,7 +87,7 @@ def build(measured: Path, out: Path) -> None:
         if row["engine"] in cells:
             cells[row["engine"]].add(cell)
     for engine in _ORDER:
-        write(out / "engines" / f"{engine}.yaml", _lines(engine, _RULES[engine], sorted(cells[engine])))
+        write(out / "engines" / f"{engine}.yaml", _lines(engine, _RULES[engine], sorted(cells[engine]), fit))
 
 
 def canonical_model(model: str) -> str:
@@ -119,7 +97,7 @@ def canonical_model(model: str) -> str:
     return f"{_MODEL_ORGANISATIONS.get(organisation, organisation)}/{name}"
 
 
-def _lines(engine: str, rules: Rules, cells: list[tuple[str, str]]) -> list[str]:
+def _lines(engine: str, rules: Rules, cells: list[tuple[str, str]], fit: Mapping[str, Any]) -> list[str]:
     fitted = f"{len(_CONSTANTS)} constants of step time and TTFT fitted to public serving benchmarks (FIDELITY §6)"
     return [
         "# What one serving engine does, by version. Keys: hardware/README.md",
@@ -137,16 +115,17 @@ def _lines(engine: str, rules: Rules, cells: list[tuple[str, str]]) -> list[str]
         "token_budget: 8192",
         f"# {rules.max_batch_comment}",
         f"max_batch: {rules.max_batch}",
-        "# Fitted on closed-loop runs of colocated engines; the disaggregated ones are these times pooled factors",
+        "# Fitted on closed-loop runs (tools/fit_engines.py); what groups of runs deviate from them stands below",
         "colocated:",
-        *_constants(engine, {}),
+        *_constants(fit["constants"][engine]["colocated"]),
         "disaggregated:",
-        *_constants(engine, _DISAGGREGATED),
+        *_constants(fit["constants"][engine]["disaggregated"]),
         "# Measured over predicted lies between low and high for this share of runs",
         "interval_coverage: 0.8",
         "# mode/class: [step low, step high, TTFT low, TTFT high]; guess: the accelerator borrows its operator fits",
         "intervals:",
-        *_intervals(),
+        *_intervals(fit["intervals"][engine]),
+        *_deviations(fit["deviations"].get(engine, {})),
         "# Model and accelerator pairs that the constants were fitted on",
         "measured_cells:",
         *_cells(cells),
@@ -164,17 +143,26 @@ def _memory(rules: Rules) -> list[str]:
     ]
 
 
-def _constants(engine: str, factors: dict[str, float]) -> list[str]:
+def _constants(values: Mapping[str, float]) -> list[str]:
     lines = []
-    for constant in _CONSTANTS:
-        name, symbol, unit = constant[:3]
-        value = rounded(float(constant[_COLUMN[engine]]) * factors.get(symbol, 1.0))
-        lines.append(f"  {name}: {value}{' ' + unit if unit else ''}  # {symbol}")
+    for field, key, symbol, unit, per_second in _CONSTANTS:
+        lines.append(f"  {key}: {rounded(values[field] * per_second)}{' ' + unit if unit else ''}  # {symbol}")
     return lines
 
 
-def _intervals() -> list[str]:
-    return [f"  {name}: [{', '.join(rounded(value) for value in values)}]" for name, values in _INTERVALS.items()]
+def _intervals(intervals: Mapping[str, list[float]]) -> list[str]:
+    return [f"  {name}: [{', '.join(rounded(value) for value in values)}]" for name, values in intervals.items()]
+
+
+def _deviations(deviations: Mapping[str, list[float]]) -> list[str]:
+    """One row a group; columns are the constants in the order of `colocated`."""
+    if not deviations:
+        return []
+    lines = ["# Log deviations of measured groups, a column for each constant in the order above", "deviations:"]
+    for name, values in deviations.items():
+        cells = ", ".join(f"{value:.3f}".rstrip("0").rstrip(".").replace("-0", "-0") for value in values)
+        lines.append(f"  {name}: [{cells}]")
+    return lines
 
 
 def _cells(cells: list[tuple[str, str]]) -> list[str]:

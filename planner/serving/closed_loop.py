@@ -1,0 +1,373 @@
+"""N clients in a closed loop on one engine or on two pools: mean TTFT and TPOT of many runs at once (FIDELITY §3-4).
+
+A benchmark keeps N requests in flight and starts them together. The number that decode at once, b, is the fixed point
+of a loop: step times follow from b, waiting follows from step times, and b from the share of its life that a request
+decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from planner.errors import FieldError
+from planner.records import Accelerator, ClosedLoop, EngineProfile, Floats, LatentAttention, Pool
+from planner.roofline.worker import Worker, build_worker
+from planner.serving.stacked import UNIT, Constants, Integers, Named, Parts, Stack
+from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes, weight_bytes_per_rank
+
+Workers = dict[tuple[object, ...], Worker]  # made so far, by what they are made of
+
+ITERATIONS = 6
+_SET_UP_S = 5e-3  # of one cache transfer
+_TRANSFER_BYTES_PER_S = 50e9
+_LARGE_MEMORY_BYTES = 160 * 2**30  # from here on SGLang doubles its chunks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Steps of every run at a given decoding batch; only `answer` applies the constants that scale their sums."""
+
+    batch: Floats
+    decode: Parts
+    busy: Parts  # a step with prefill, or the whole prefill of one prompt where another pool does it
+    packed: Parts  # disaggregated: a prefill step that holds several prompts
+    chunks: Floats
+    tokens: Floats  # prefill tokens of a busy step on one rank
+    busy_steps: Floats  # per decode step
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What a client sees, and the batch that this implies; [rows]."""
+
+    ttft_s: Floats
+    tpot_s: Floats
+    batch: Floats
+
+
+class Loop(Protocol):
+    """A closed loop of many runs. `constants` are [rows, constants] in the order of `stacked.CONSTANTS`."""
+
+    rows: int
+
+    def start(self) -> Floats: ...
+
+    def point(self, constants: Constants, batch: Floats) -> Point: ...
+
+    def answer(self, constants: Constants, point: Point) -> Answer: ...
+
+
+def solve(loop: Loop, constants: Constants, batch: Floats | None = None, iterations: int = ITERATIONS) -> Answer:
+    """The fixed point of the loop by secant steps on the log of the batch, from `batch` where one is near.
+
+    Four steps leave 1e-4 of the batch at worst, six 1e-6. `Answer.batch` is the fixed point.
+    """
+    batch = loop.start() if batch is None else batch
+    step, before, off_before = np.full(loop.rows, 0.7), batch, np.zeros(loop.rows)
+    for iteration in range(iterations):
+        answer = loop.answer(constants, loop.point(constants, batch))
+        off = np.log(answer.batch / batch)
+        if iteration:
+            moved = np.log(batch / before)
+            slope = np.where(np.abs(moved) > 1e-9, (off - off_before) / np.where(moved == 0.0, 1.0, moved), -1.0)
+            step = np.clip(-1.0 / np.minimum(slope, -0.5), 0.3, 2.0)
+        before, off_before = batch, off
+        batch = batch * np.exp(np.clip(step * off, -1.0, 1.0))
+    return Answer(answer.ttft_s, answer.tpot_s, batch)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """What the clients ask for, [rows]."""
+
+    clients: Floats
+    prompt: Floats
+    output: Floats
+    equal_lengths: Floats
+    running: Floats  # most that the engine admits at once
+
+    @property
+    def decoded(self) -> Floats:
+        """Tokens after the first."""
+        return np.maximum(self.output - 1.0, 1.0)
+
+    @property
+    def context(self) -> Floats:
+        return self.prompt + self.output / 2.0
+
+    def window(self, by: Named) -> Floats:
+        """Share of the decode time over which requests that started together come back."""
+        return np.where(self.equal_lengths > 0, by["fixed_window_fraction"], by["uniform_window_fraction"])
+
+    def first_token_s(self, answer_s: Floats, decode_s: Floats) -> Floats:
+        """TTFT with the admission queue: those beyond the running ones wait for their turn (Little's law)."""
+        return answer_s + (self.clients - self.running) / self.running * (decode_s + answer_s)
+
+
+def burst_wait_s(burst_s: Floats, spread_s: Floats, service_s: Floats) -> Floats:
+    """Mean wait in a burst of work `burst_s` that comes spread over `spread_s` to a server of `service_s` each.
+
+    ((x - y) + sqrt((x - y)^2 + 4 x S)) / 4: (x - y) / 2 when the burst overflows its window, the M/D/1 wait
+    x S / (2 (y - x)) when it does not (FIDELITY §3).
+    """
+    over = burst_s - spread_s
+    return (over + np.sqrt(over**2 + 4.0 * burst_s * service_s)) / 4.0
+
+
+class Colocated:
+    """Engines that prefill and decode (FIDELITY §3)."""
+
+    def __init__(self, runs: Sequence[ClosedLoop], made: Workers | None = None) -> None:
+        self.rows = len(runs)
+        made = {} if made is None else made
+        runs = [_of_one_replica(run) for run in runs]
+        workers, of_row = _workers(runs, decode_side, made)
+        self.stack = Stack(workers, of_row)
+        self.load = _load(runs, [workers[i] for i in of_row])
+        self.mixed = np.array([run.engine.scheduling == "mixed" for run in runs])
+        self.budget = _each(runs, lambda run: token_budget(run.engine, run.deployment.decode, run.accelerator))
+
+    def start(self) -> Floats:
+        return 0.8 * self.load.running
+
+    def point(self, constants: Constants, batch: Floats) -> Point:
+        load, dp = self.load, self.stack.dp
+        none = np.zeros(self.rows)
+        on_rank = batch / dp
+        decode = self.stack.parts(constants, on_rank, load.context, none, none, batch)
+        room = np.where(self.mixed, np.maximum(self.budget - on_rank, 1.0), self.budget)
+        chunks = np.ceil(load.prompt / room)
+        completions = batch / load.decoded  # per decode step
+        arrived = -np.expm1(-completions / dp)  # chance that a rank has a new prompt at all
+        per_rank = completions / dp * load.prompt
+        tokens = np.minimum(room, np.maximum(load.prompt / chunks, per_rank / arrived))
+        busy_steps = per_rank / tokens * np.where(dp > 1, -np.expm1(-completions) / arrived, 1.0)
+        decoding = np.where(self.mixed, on_rank, 0.0)
+        routed = tokens * np.maximum(1.0, dp * arrived) + np.where(self.mixed, batch, 0.0)
+        busy = self.stack.parts(constants, decoding, load.context, tokens, load.prompt, routed)
+        return Point(batch, decode, busy, busy, chunks, tokens, busy_steps)
+
+    def answer(self, constants: Constants, point: Point) -> Answer:
+        by, load, mixed, dp = Named(constants), self.load, self.mixed, self.stack.dp
+        decode_step = self.stack.total_s(point.decode, constants)
+        alone = self.stack.total_s(point.busy, constants) - np.where(mixed, decode_step, 0.0)
+        extra = by["prefill_factor"] * alone + self.stack.busy_launches_s(constants)
+        tpot = decode_step + np.where(mixed, np.minimum(point.busy_steps, 1.0), point.busy_steps) * extra
+        busy_step = extra + np.where(mixed, decode_step, 0.0)
+        own = point.chunks * busy_step
+        service = busy_step * load.prompt / point.tokens
+        burst = service * load.running / dp
+        decode = load.decoded * tpot
+        wait = burst_wait_s(burst, load.window(by) * decode + np.where(mixed, burst, 0.0), service)
+        before = by["own_prefill_factor"] * own + by["burst_wait_factor"] * wait + by["ttft_sequence_s"] * point.batch
+        first = by["ttft_fixed_s"] + by["ttft_steps"] * tpot + before
+        batch = load.running * decode / (decode + before)
+        most = dp * self.budget * load.decoded / (load.prompt + load.decoded)  # prefill must keep up with completions
+        batch = np.where(mixed, np.minimum(batch, most), batch)
+        return Answer(load.first_token_s(first, decode), tpot, batch)
+
+
+class Disaggregated:
+    """A pool that prefills and a pool that decodes (FIDELITY §4)."""
+
+    def __init__(self, runs: Sequence[ClosedLoop], made: Workers | None = None) -> None:
+        self.rows = len(runs)
+        made = {} if made is None else made
+        prefill, prefill_row = _workers(runs, prefill_side, made)
+        decode, decode_row = _workers(runs, decode_side, made)
+        self.prefill, self.decode = Stack(prefill, prefill_row), Stack(decode, decode_row)
+        self.workers = _each(runs, lambda run: run.deployment.decode.replicas)
+        self.load = _load(runs, [decode[i] for i in decode_row])
+        self.servers = _each(runs, lambda run: prefill_side(run)[0].replicas) * self.prefill.dp
+        self.budget = _each(runs, lambda run: token_budget(run.engine, *prefill_side(run)))
+        moved = [sequence_kv_bytes(run.model, run.kv_dtype, run.input_tokens) for run in runs]
+        self.transfer_s = _SET_UP_S + np.array(moved, dtype=float) / _TRANSFER_BYTES_PER_S
+
+    def start(self) -> Floats:
+        return 0.9 * self.load.running
+
+    def point(self, constants: Constants, batch: Floats) -> Point:
+        load, none = self.load, np.zeros(self.rows)
+        per_worker = batch / self.workers
+        on_rank = np.maximum(per_worker / self.decode.dp, np.minimum(per_worker, 1.0))
+        decode = self.decode.parts(constants, on_rank, load.context, none, none, per_worker)
+        chunks = np.ceil(load.prompt / self.budget)
+        chunk = load.prompt / chunks
+        busy = self.prefill.parts(constants, none, none, chunk, load.prompt, chunk)
+        tokens = np.maximum(np.floor(self.budget / load.prompt), 1.0) * load.prompt / chunks
+        ranks = np.minimum(self.prefill.dp, np.maximum(1.0, load.running))
+        packed = self.prefill.parts(constants, none, none, tokens, load.prompt, tokens * ranks)
+        return Point(batch, decode, busy, packed, chunks, tokens, none)
+
+    def answer(self, constants: Constants, point: Point) -> Answer:
+        by, load = Named(constants), self.load
+        launches = self.prefill.busy_launches_s(constants)
+        own = point.chunks * (by["prefill_factor"] * self.prefill.total_s(point.busy, constants) + launches)
+        step = by["prefill_factor"] * self.prefill.total_s(point.packed, constants) + launches
+        service = step * load.prompt / point.tokens / self.servers
+        tpot = self.decode.total_s(point.decode, constants)
+        decode = load.decoded * tpot
+        burst = service * load.running
+        wait = burst_wait_s(burst, load.window(by) * decode + burst, service)
+        wait = np.maximum(wait, burst - decode)  # a saturated prefill pool holds all who do not decode
+        before = by["own_prefill_factor"] * own + by["burst_wait_factor"] * wait
+        first = (
+            by["ttft_fixed_s"]
+            + by["ttft_steps"] * tpot
+            + before
+            + by["ttft_sequence_s"] * point.batch / self.workers
+            + self.transfer_s
+        )
+        batch = load.running * decode / (decode + before)
+        return Answer(load.first_token_s(first, decode), tpot, batch)
+
+
+# ------------------------------------------------------------------------------------------------------------- building
+
+
+def token_budget(engine: EngineProfile, pool: Pool, accelerator: Accelerator) -> float:
+    """Prefill tokens of one step: as given, else the engine's default for this accelerator's memory."""
+    if pool.token_budget:
+        return float(pool.token_budget)
+    doubled = engine.id == "sglang" and accelerator.memory_bytes > _LARGE_MEMORY_BYTES
+    return engine.token_budget * (2.0 if doubled else 1.0)
+
+
+def kv_pool_bytes(engine: EngineProfile, accelerator: Accelerator, weights_bytes: float, budget_tokens: float) -> float:
+    """KV pool of one accelerator as measured engines had it (FIDELITY §3).
+
+    Where the rule leaves nothing, half of what 0.97 of the memory leaves: operators raise the engine's fraction
+    instead of failing. 0 when the weights alone do not fit.
+    """
+    memory = accelerator.memory_bytes
+    pool = {
+        "total": 0.9 * memory - weights_bytes - 3e9,
+        "free-before-load": 0.9 * memory - 1.25e6 * budget_tokens - weights_bytes,
+        "free-after-load": 0.9 * (memory - weights_bytes - 4e9),
+    }[engine.memory.basis]
+    return pool if pool > 0 else max((0.97 * memory - weights_bytes) / 2.0, 0.0)
+
+
+def assumed_kv_dtype(run: ClosedLoop) -> str:
+    """The KV format of a run that does not record it: the one its engine most likely chose (FIDELITY §10, trap 9)."""
+    latent = any(isinstance(kind.mixer, LatentAttention) for kind in run.model.layers)
+    if run.engine.id == "tensorrt-llm":
+        return "bf16" if run.weights == "bf16" else "fp8"
+    if run.engine.id == "vllm":
+        return "fp8" if run.weights in ("fp8", "nvfp4") and run.accelerator.id != "h100-sxm" else "bf16"
+    blackwell = run.accelerator.fp4_dense_flops_per_s is not None
+    return "fp8" if run.engine.id == "sglang" and latent and blackwell else "bf16"
+
+
+def slots(run: ClosedLoop, worker: Worker) -> float:
+    """Requests that all decode workers hold at once, by memory and by the engine's limit; 0 when weights do not fit."""
+    pool = run.deployment.decode
+    weights = float(weight_bytes_per_rank(run.model, run.weights, pool.tp, pool.pp, pool.ep, pool.dp))
+    room = kv_pool_bytes(run.engine, run.accelerator, weights, token_budget(run.engine, pool, run.accelerator))
+    held = run.input_tokens + run.engine.reserved_output_fraction * run.output_tokens
+    fits = room / float(kv_bytes_per_rank(run.model, worker.kv_dtype, pool.tp, pool.pp, held))
+    per_worker = pool.dp * min(fits, run.engine.max_batch)
+    return pool.replicas * (min(per_worker, pool.max_batch) if pool.max_batch else per_worker)
+
+
+def spanning(accelerator: Accelerator, ranks: int) -> Accelerator:
+    """The accelerator as a worker of `ranks` of them sees it that leaves its scale-up domain over the NICs.
+
+    A two-level all-reduce moves 2 (d - 1) / d S inside a domain of d and 2 (m - 1) / m S / d between m of them; the
+    rate is the one that makes a flat all-reduce over all ranks take as long. The same accelerator when it fits.
+    """
+    domain = max(accelerator.scaleup_domain, accelerator.node_accelerators)
+    inside, outside = accelerator.scaleup_bytes_per_s, accelerator.nic_bytes_per_s
+    if ranks <= domain or not inside or not outside:
+        return accelerator
+    domains = ranks / domain
+    time = 2.0 * (domain - 1) / domain / inside + 2.0 * (domains - 1) / domains / domain / outside
+    rate = 2.0 * (ranks - 1) / ranks / time
+    return replace(accelerator, scaleup_domain=ranks, node_accelerators=ranks, scaleup_bytes_per_s=rate)
+
+
+def decode_side(run: ClosedLoop) -> tuple[Pool, Accelerator]:
+    """The pool that decodes, and what it is made of."""
+    return run.deployment.decode, run.accelerator
+
+
+def prefill_side(run: ClosedLoop) -> tuple[Pool, Accelerator]:
+    """The pool that prefills, and what it is made of."""
+    return run.deployment.prefill or run.deployment.decode, run.prefill_accelerator or run.accelerator
+
+
+def worker_of(run: ClosedLoop, pool: Pool, accelerator: Accelerator, made: Workers) -> Worker:
+    """The worker of one pool of a run with constants of 1, out of those `made` already or added to them.
+
+    Raises
+    ------
+    FieldError
+        The model, the accelerator or the engine cannot be split so.
+    """
+    split = (pool.tp, pool.pp, pool.ep, pool.dp)
+    key = (run.model.id, run.weights, run.kv_dtype, accelerator.id, run.engine.id, *split)
+    if key not in made:
+        reached = spanning(accelerator, pool.tp)
+        made[key] = build_worker(run.model, run.weights, run.kv_dtype, reached, run.engine.id, UNIT, *split)
+    return made[key]
+
+
+def why_not(run: ClosedLoop, made: Workers) -> str:
+    """Why this run cannot be: a split that nothing runs, or weights that do not fit; empty when it can."""
+    for pool, accelerator in (decode_side(run), prefill_side(run)):
+        try:
+            worker_of(run, pool, accelerator, made)
+        except FieldError as error:
+            return error.message
+        weights = float(weight_bytes_per_rank(run.model, run.weights, pool.tp, pool.pp, pool.ep, pool.dp))
+        if weights > accelerator.memory_bytes:
+            return (
+                f"{run.weights} weights of {run.model.id} take {weights / 1e9:.1f} GB per accelerator at tp {pool.tp}, "
+                f"and {accelerator.id} has {accelerator.memory_bytes / 1e9:.1f} GB"
+            )
+    return ""
+
+
+def _workers(
+    runs: Sequence[ClosedLoop], side: Callable[[ClosedLoop], tuple[Pool, Accelerator]], made: Workers
+) -> tuple[list[Worker], Integers]:
+    """Every distinct worker once, and for each run which one it is."""
+    position: dict[int, int] = {}
+    workers: list[Worker] = []
+    of_row = []
+    for run in runs:
+        worker = worker_of(run, *side(run), made)
+        if id(worker) not in position:
+            position[id(worker)] = len(workers)
+            workers.append(worker)
+        of_row.append(position[id(worker)])
+    return workers, np.array(of_row, dtype=np.intp)
+
+
+def _of_one_replica(run: ClosedLoop) -> ClosedLoop:
+    """The share of the clients that one of several equal engines serves."""
+    replicas = run.deployment.decode.replicas
+    if replicas == 1:
+        return run
+    alone = replace(run.deployment, decode=replace(run.deployment.decode, replicas=1))
+    return replace(run, deployment=alone, clients=run.clients / replicas)
+
+
+def _load(runs: Sequence[ClosedLoop], workers: Sequence[Worker]) -> Load:
+    clients = _each(runs, lambda run: run.clients)
+    held = np.array([slots(run, worker) for run, worker in zip(runs, workers, strict=True)])
+    return Load(
+        clients,
+        _each(runs, lambda run: run.input_tokens),
+        _each(runs, lambda run: run.output_tokens),
+        _each(runs, lambda run: run.equal_lengths),
+        np.minimum(clients, np.maximum(held, 1.0)),
+    )
+
+
+def _each(runs: Sequence[ClosedLoop], value: Callable[[ClosedLoop], float]) -> Floats:
+    return np.array([value(run) for run in runs], dtype=float)

@@ -1,0 +1,177 @@
+"""`planner validate` and `planner calibrate` as a user calls them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from planner.cli.main import main
+from planner.files.catalog import Catalog
+
+RUNS = Path(__file__).parents[1] / "data" / "measured" / "serving_sample.csv"
+COLUMNS = [
+    "id",
+    "mode",
+    "ttft_s",
+    "ttft_low_s",
+    "ttft_high_s",
+    "tpot_s",
+    "tpot_low_s",
+    "tpot_high_s",
+    "coverage",
+    "status",
+]
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["planner", *arguments])
+    return main()
+
+
+def table(tmp_path: Path, **changes: str) -> Path:
+    with RUNS.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))[:3]
+    path = tmp_path / "runs.csv"
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows([rows[0], {**rows[1], **changes}, rows[2]])
+    return path
+
+
+def test_every_row_in_order(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "validate", str(RUNS), "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    with RUNS.open(newline="") as lines:
+        assert [row["id"] for row in rows] == [row["id"] for row in csv.DictReader(lines)]
+    assert list(rows[0]) == COLUMNS
+    assert {row["status"] for row in rows} == {"ok"}
+    assert {row["coverage"] for row in rows} == {"0.8"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"accelerator": "abacus"}, "accelerator abacus is not in the catalog"),
+        ({"model": "nobody/nothing"}, "model nobody/nothing is not in the catalog"),
+        ({"tp": "3", "moe_ep": "1"}, "tp 3 does not divide"),
+    ],
+)
+def test_a_row_that_cannot_be_says_why(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, str],
+    status: str,
+) -> None:
+    assert call(monkeypatch, "validate", str(table(tmp_path, **changes)), "--format", "json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["status"] == "ok" for row in rows] == [True, False, True]
+    assert rows[1]["status"].startswith(status)
+    assert rows[1]["tpot_s"] is None
+
+
+def test_a_cell_that_is_no_number_is_a_fault_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = table(tmp_path, concurrency="many")
+    assert call(monkeypatch, "validate", str(path)) == 2
+    assert f'{path}:3: concurrency "many" is not a number' in capsys.readouterr().err
+
+
+def test_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "validate", str(RUNS)) == 0
+    text = capsys.readouterr().out
+    assert "aggregated vllm" in text
+    assert "runs predicted" in text
+
+
+def test_a_folder_of_configs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
+        "model_type": "llama",
+    }  # fmt: skip
+    (tmp_path / "me--mine.json").write_text(json.dumps(config))
+    path = table(tmp_path, model="me/mine", weights="bf16", moe_ep="1")
+    assert call(monkeypatch, "validate", str(path), "--models", str(tmp_path), "--format", "csv") == 0
+    assert [row["status"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == ["ok"] * 3
+
+
+# ----------------------------------------------------------------------------------------------------------- calibrate
+
+SCENARIO = """\
+version: 1
+model: zai-org/GLM-5
+weights: fp8
+engine: vllm
+workload: {requests: 1 /s, input_tokens: 4096, output_tokens: 128}
+targets: {ttft: {p99: 10 s}}
+deployment:
+  mode: colocated-chunked
+  colocated: {accelerator: h200-sxm, tp: 8, replicas: 1}
+"""
+RESULT = {
+    "model_id": "zai-org/GLM-5-FP8", "request_rate": "inf", "max_concurrency": 16, "duration": 164.0, "completed": 160,
+    "total_input_tokens": 655360, "total_output_tokens": 20480, "request_throughput": 1.6, "median_ttft": 1.0564,
+    "median_tpot": 0.0693,
+}  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    (tmp_path / "result.json").write_text(json.dumps(RESULT))
+    return str(tmp_path / "result.json"), str(tmp_path / "scenario.yaml")
+
+
+def test_one_run_moves_constants_towards_it(
+    tmp_path: Path, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "mine" / "engines" / "vllm.yaml"
+    out.parent.mkdir(parents=True)
+    assert call(monkeypatch, "calibrate", files[0], "--deployment", files[1], "-o", str(out)) == 0
+    said = capsys.readouterr().err
+    assert "result-1: 16 in flight, 4096 + 128 tokens; error before -> after: TPOT 69.3 ms" in said
+    engine = Catalog([tmp_path / "mine"]).engine("vllm")
+    assert ("zai-org/GLM-5", "h200-sxm") in engine.measured_cells
+    assert "colocated/cell/zai-org/GLM-5/fp8/h200-sxm" in engine.deviations
+
+
+def test_runs_that_do_not_say_what_ran_are_refused(
+    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "calibrate", files[0]) == 2
+    assert "name it with --deployment SCENARIO" in capsys.readouterr().err
+
+
+def test_runs_that_identify_nothing_write_nothing(
+    tmp_path: Path, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A TPOT a hundred times off is another deployment, not a constant: a robust fit learns nothing from it.
+    Path(files[0]).write_text(json.dumps({**RESULT, "median_tpot": 7.0, "median_ttft": 500.0}))
+    out = tmp_path / "vllm.yaml"
+    assert call(monkeypatch, "calibrate", files[0], "--deployment", files[1], "-o", str(out)) == 2
+    assert "identify no constant" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_table_says_what_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RUNS.open(newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["engine"] == "vllm" and row["accelerator"] == "b200"]
+    path = tmp_path / "runs.csv"
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerow(rows[0])
+    assert call(monkeypatch, "calibrate", str(path)) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["id"] == "vllm"

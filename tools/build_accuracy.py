@@ -1,0 +1,154 @@
+"""Write docs/accuracy.md: what is predicted, how well, and where it is bad.
+
+python tools/build_accuracy.py            # write the page
+python tools/build_accuracy.py --check    # exit 1 when the page is stale
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from catalog_build import engines  # noqa: E402
+
+from planner.calibration.validate import predict_rows  # noqa: E402
+from planner.cli.validate import finder  # noqa: E402
+from planner.files.measurements import read_table  # noqa: E402
+from planner.render.accuracy import error_cells, error_tables  # noqa: E402
+
+PAGE = ROOT / "docs" / "accuracy.md"
+RUNS = ROOT / "tests" / "data" / "measured" / "serving.csv"
+
+# Mean / median error in % that measured kernel tables (114 MB) have on like rows; empty where it is not known.
+_TABLES = {
+    "colocated/known-cell": ("25 / 16", "49 / 48"),
+    "colocated/new-cell": ("12 / 8", ""),
+    "colocated/new-model": ("17 / 14", "35 / 34"),
+    "disaggregated/known-cell": ("40 / 34", "67 / 75"),
+    "disaggregated/new-cell": ("", ""),
+}
+_TITLES = {
+    "colocated/known-cell": "one engine, unseen curves (5 folds over whole curves)",
+    "colocated/new-cell": "one engine, a model on an accelerator left out",
+    "colocated/new-model": "one engine, a model left out",
+    "disaggregated/known-cell": "two pools, unseen curves (5 folds over whole curves)",
+    "disaggregated/new-cell": "two pools, an accelerator left out",
+}
+
+_INTRODUCTION = """\
+# Accuracy
+
+<!-- Written by tools/build_accuracy.py (`make accuracy`); do not edit. -->
+
+Mean time to first token (TTFT) and mean time per output token (TPOT) of public benchmark runs, predicted and measured:
+8 models on 6 accelerators (H100, H200, B200, B300, GB200, GB300) with vLLM, SGLang and TensorRT-LLM, as one engine and
+as separate pools. Errors are |predicted / measured - 1| in %, written mean / median. Of {runs:,} runs, {left_out} are
+predicted but not scored: their labels are ambiguous, or hide replicas or a cap on running requests.
+
+The constants are 18 numbers per engine, times shrunken deviations of measured groups; `tools/fit_engines.py` rebuilds
+them from `tests/data/measured/serving.csv`. A model, accelerator or engine that was never measured has no deviation and
+falls back to what all runs share.
+
+## Held-out error
+
+Runs are predicted from constants that never saw their curve, their cell or their model. A curve is one deployment and
+length pair at several loads. "Tables" is what measured kernel tables (114 MB; our constants take {kilobytes:.0f} kB)
+reach on like runs.
+
+| left out | runs | TPOT | TPOT P90, bias | tables' TPOT | TTFT | TTFT P90, bias | tables' TTFT |
+|---|---|---|---|---|---|---|---|
+"""
+
+_WEAK = """\
+## Where it is bad
+
+- DeepSeek-R1 curves differ by more than 20 % with equal labels: multi-token prediction and overlap scheduling are
+  switches that no label records. Its median held-out error of about 11 % is what such labels allow; the accepted draft
+  length of each run would settle it.
+- TTFT of two pools holds what a router does: some runs wait most of a decode for a slot, others with the same labels do
+  not. Trust whether a pool saturates, not the milliseconds.
+- TTFT of SGLang: some public runs start with 7 to 9 s at any load, an artefact of their start.
+- Runs of Llama-3.1-8B on TensorRT-LLM keep one request fewer running than clients, and their front end limits at 128
+  clients; neither is modeled.
+- Colocated runs with more than about 90 requests on one H100 of gpt-oss-120b meet a cap that no label records.
+- Nothing but NVIDIA accelerators was measured. Others borrow kernel efficiencies; their intervals are twice as wide in
+  logs, by judgement.
+- A model left out and a new accelerator at once hardly occur in the runs; the same judgement covers them.
+- Almost every disaggregated run is of DeepSeek-R1.
+
+## Intervals
+
+The 80 % interval of a prediction is the spread of held-out errors of its class: a cell that was measured, a new cell of
+a measured model, a new model. In a measured cell it depends on the engine, the kind of model (dense, experts, latent
+attention) and the load. The share inside above is of the runs that the constants were fitted to and so lies higher
+than on new ones: jackknifed over whole curves it is 82 % of TPOT and of TTFT for one engine, 79 and 85 % for two pools,
+and about 82 and 80 % with whole models left out; H200 lies lowest, at 73 % of TPOT.
+
+## A table of your own runs
+
+`planner validate FILE.csv` prints the tables of this page for your runs. One row is one closed loop. Columns: `id`,
+`model`, `accelerator`, `engine`, `weights`, `input_tokens_max`, `output_tokens_max`, `concurrency`; `mode` (aggregated
+or disaggregated), `length_law` (`uniform...`: lengths drawn evenly from [0.8 L, L]; else all equal), `kv_dtype`; `tp`,
+`attention_dp`, `moe_ep`, or the same with `prefill_` and `decode_` in front and `prefill_workers`, `decode_workers`;
+`ttft_ms`, `tpot_ms`; `engine_version`, `origin`, `flags`. `planner calibrate` fits constants to them.
+"""
+
+
+def page() -> str:
+    fit = json.loads(engines.FIT.read_text(encoding="utf-8"))
+    rows = predict_rows(read_table(RUNS), finder((), None))
+    size = sum((ROOT / "hardware" / "engines" / f"{name}.yaml").stat().st_size for name in fit["constants"])
+    left_out = sum(not row.scored for row in rows)
+    text = _INTRODUCTION.format(runs=len(rows), left_out=left_out, kilobytes=size / 1000)
+    for name, title in _TITLES.items():
+        text += _held_out_row(title, fit["held_out"][name]["all"], _TABLES[name]) + "\n"
+    text += "\n## Held-out error by group\n\nUnseen curves; by engine, accelerator, model and requests in flight N.\n\n"
+    text += "| group | runs | TPOT | P90, bias | TTFT | P90, bias |\n|---|---|---|---|---|---|\n"
+    for family in ("colocated", "disaggregated"):
+        for group, values in sorted(fit["held_out"][f"{family}/known-cell"].items()):
+            if group != "all":
+                text += _group_row(f"{family}: {group}", values) + "\n"
+    text += "\n## Of the runs the constants were fitted to\n\nErrors in %; `inside` the 80 % interval.\n\n"
+    text += "| | runs | TPOT mean | median | P90 | bias | inside | TTFT mean | median | P90 | bias | inside |\n"
+    text += "|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+    for groups in error_tables(rows).values():
+        for group, both in groups.items():
+            text += f"| {group} | {' | '.join(error_cells(both))} |\n"
+    return text + "\n" + _WEAK
+
+
+def _held_out_row(title: str, values: list[float], tables: tuple[str, str]) -> str:
+    runs, mean, median, p90, bias, ttft_mean, ttft_median, ttft_p90, ttft_bias = values
+    return (
+        f"| {title} | {runs:,} | {mean:.1f} / {median:.1f} | {p90:.1f}, {bias:+.1f} | {tables[0]} "
+        f"| {ttft_mean:.1f} / {ttft_median:.1f} | {ttft_p90:.1f}, {ttft_bias:+.1f} | {tables[1]} |"
+    )
+
+
+def _group_row(title: str, values: list[float]) -> str:
+    runs, mean, median, p90, bias, ttft_mean, ttft_median, ttft_p90, ttft_bias = values
+    return (
+        f"| {title} | {runs:,} | {mean:.1f} / {median:.1f} | {p90:.1f}, {bias:+.1f} "
+        f"| {ttft_mean:.1f} / {ttft_median:.1f} | {ttft_p90:.1f}, {ttft_bias:+.1f} |"
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether the page is current")
+    wanted: Mapping[str, bool] = vars(parser.parse_args(arguments))
+    text = page()
+    if wanted["check"]:
+        return int(text != PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

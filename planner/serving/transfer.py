@@ -28,9 +28,10 @@ class Transfer:
 
 
 def transfer_rate(prefill: Role, decode: Role, network_bytes_per_s: float | None) -> float:
-    """Achieved bytes/s between one prefill and one decode worker: the narrower side's NICs."""
+    """Achieved bytes/s of one request: the narrower side's NICs, of the one attention rank that holds its cache."""
     return LINE_FRACTION * min(
-        _nic_bytes_per_s(prefill, network_bytes_per_s), _nic_bytes_per_s(decode, network_bytes_per_s)
+        _nic_bytes_per_s(prefill, network_bytes_per_s) / prefill.dp,
+        _nic_bytes_per_s(decode, network_bytes_per_s) / decode.dp,
     )
 
 

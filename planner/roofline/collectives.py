@@ -59,9 +59,8 @@ def all_to_all_s(rank_tokens: Numbers, top_k: int, hidden: int, ranks: int, byte
     return ALL_TO_ALL_START_UP_S + tokens * (bytes_per_token / bytes_per_s)
 
 
-def kv_transfer_s(size_bytes: Numbers, bytes_per_s: Numbers, set_up_s: Numbers) -> Floats:
-    """Point-to-point move of a cache: set-up + bytes / rate (MODELLING §5)."""
-    return np.asarray(set_up_s + np.asarray(size_bytes, dtype=float) / bytes_per_s)
+SET_UP_S = 5e-3  # hand-over between the engines, seen in disaggregated runs (FIDELITY §4)
+LINE_FRACTION = 0.7  # of line rate reached by engine connectors; 0.37-0.98 seen (MODELLING §5, facts/interconnects.csv)
 
 
 def exposed_transfer_s(

@@ -8,11 +8,8 @@ import numpy as np
 
 from planner.errors import FieldError
 from planner.records import Floats
-from planner.roofline.collectives import exposed_transfer_s
+from planner.roofline.collectives import LINE_FRACTION, SET_UP_S, exposed_transfer_s
 from planner.serving.role import Role
-
-SET_UP_S = 5e-3  # hand-over between the engines, seen in disaggregated runs (FIDELITY §4)
-LINE_FRACTION = 0.7  # of line rate reached by engine connectors; 0.37-0.98 seen (MODELLING §5, facts/interconnects.csv)
 
 
 @dataclass(frozen=True, eq=False)

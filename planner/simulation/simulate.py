@@ -11,6 +11,7 @@ from planner.engines.memory import RoleName
 from planner.engines.rules import why_not
 from planner.errors import FieldError
 from planner.records import Accelerator, Deployment, EngineConstants, Floats, Pool, Scenario
+from planner.roofline.collectives import LINE_FRACTION, SET_UP_S
 from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import kv_bytes_per_rank_for, memory
 from planner.roofline.worker import Worker, build_worker
@@ -31,8 +32,6 @@ from planner.simulation.router import RouterName
 from planner.simulation.steps import TabulatedSteps
 from planner.simulation.worker import Policy, Schedule
 
-SET_UP_S = 5e-3  # hand-over between the engines (FIDELITY §4)
-LINE_FRACTION = 0.7  # of line rate that engine connectors reach (MODELLING §5)
 DEFAULT_REQUESTS = 20_000
 
 
@@ -181,7 +180,7 @@ def _nic(scenario: Scenario, accelerator: Accelerator, pool: Pool) -> float:
 
 
 def _handover(scenario: Scenario, prefill: _Role, decode: _Role, requests: Requests) -> Handover:
-    rate = LINE_FRACTION * min(prefill.nic_bytes_per_s, decode.nic_bytes_per_s)
+    rate = LINE_FRACTION * min(prefill.nic_bytes_per_s / prefill.pool.dp, decode.nic_bytes_per_s / decode.pool.dp)
     if rate <= 0.0:
         raise FieldError("hardware.network", "an accelerator names no NIC; give hardware.network, e.g. 400 Gb/s")
     size = sequence_kv_bytes(scenario.model, scenario.kv_dtype, requests.input_tokens.astype(float))

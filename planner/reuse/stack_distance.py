@@ -92,7 +92,7 @@ class TraceReuse:
         if self.block_tokens is None:
             raise ValueError("block_tokens is not known, so blocks cannot be told in tokens")
         hit = self.hit_blocks(capacity_blocks) * float(self.block_tokens)
-        return np.minimum(hit, self.source.input_tokens)
+        return np.asarray(np.minimum(hit, self.source.input_tokens), dtype=float)
 
     def joint_law(self, capacity_blocks: float) -> CachedLengths:
         """Cached, input and output tokens of a request at one capacity, in at most 2,048 atoms.

@@ -36,7 +36,7 @@ model = typer.Typer(
     context_settings=SETTINGS,
     epilog=examples("planner model list", "planner model show meta-llama/Llama-3.1-70B"),
 )
-app.add_typer(hardware, name="hardware", help="Accelerators of the catalog.")
+app.add_typer(hardware, name="hardware", help="Accelerators and systems of the catalog.")
 app.add_typer(model, name="model", help="Models of the catalog, and config.json files.")
 
 
@@ -99,9 +99,14 @@ _COMMANDS = (
         hardware,
         "list",
         catalog.hardware_list,
-        ("planner hardware list", "planner hardware list --sort hbm_bandwidth", "planner hardware list --format json"),
+        (
+            "planner hardware list",
+            "planner hardware list --sort hbm_bandwidth",
+            "planner hardware list --systems",
+            "planner hardware list --format json",
+        ),
     ),
-    (hardware, "show", catalog.hardware_show, ("planner hardware show h200-sxm",)),
+    (hardware, "show", catalog.hardware_show, ("planner hardware show h200-sxm", "planner hardware show gb300-nvl72")),
     (hardware, "lint", catalog.hardware_lint, ("planner hardware lint my-hardware",)),
     (model, "list", catalog.model_list, ("planner model list", "planner model list --kind moe")),
     (

@@ -60,13 +60,23 @@ class SchemaKind(enum.StrEnum):
 
 def hardware_list(
     sort: Annotated[Sort, typer.Option("--sort", help="What to sort by, the best first.")] = Sort.id,
+    systems: Annotated[
+        bool, typer.Option("--systems", help="List nodes, racks and slices, by id, instead of accelerators.")
+    ] = False,
     shape: FormatOption = Format.table,
     catalog: CatalogOption = None,
 ) -> int:
-    """List the accelerators of the catalog."""
-    from planner.files.catalog import listing
-    from planner.render.catalog import hardware_list_text
+    """List the accelerators of the catalog, or the systems they come in."""
+    from planner.files.catalog import Catalog, listing
+    from planner.render.catalog import hardware_list_text, system_list_text
 
+    if systems:
+        from planner.review.catalog import system_document
+
+        opened = Catalog(tuple(catalog or ()))
+        documents = [system_document(opened.system(name)) for name in opened.system_ids()]
+        _write(shape, documents, lambda pen: system_list_text(documents, pen))
+        return 0
     entries = sorted(_short(listing(tuple(catalog or ()))), key=lambda entry: _rank(entry, sort))
     _write(shape, entries, lambda pen: hardware_list_text(entries, pen))
     return 0
@@ -90,22 +100,28 @@ def _rank(entry: dict[str, Any], sort: Sort) -> tuple[bool, float, str]:
 
 
 def hardware_show(
-    name: Annotated[str, typer.Argument(metavar="ID", help="An accelerator of `planner hardware list`, or an alias.")],
+    name: Annotated[
+        str, typer.Argument(metavar="ID", help="An accelerator or system of `planner hardware list`, or an alias.")
+    ],
     shape: FormatOption = Format.table,
     catalog: CatalogOption = None,
 ) -> int:
-    """Show every value of an accelerator with its unit, source, date and kind, and its efficiencies."""
+    """Show every value of an accelerator or a system with its unit, source, date and kind."""
     from planner.errors import InputError
     from planner.files.catalog import Catalog
     from planner.files.nearest import did_you_mean
-    from planner.render.catalog import hardware_text
-    from planner.review.catalog import hardware_document
+    from planner.render.catalog import hardware_text, system_text
+    from planner.review.catalog import hardware_document, system_document
 
     opened = Catalog(tuple(catalog or ()))
+    if name in opened.system_ids():
+        found = system_document(opened.system(name))
+        _write(shape, found, lambda pen: system_text(found, pen))
+        return 0
     try:
         accelerator = opened.accelerator(name)
     except KeyError:
-        near = did_you_mean(name, opened.accelerator_ids())
+        near = did_you_mean(name, (*opened.accelerator_ids(), *opened.system_ids()))
         raise InputError(f'unknown accelerator "{name}"; {near}') from None
     document = hardware_document(accelerator)
     _write(shape, document, lambda pen: hardware_text(document, pen))

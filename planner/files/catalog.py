@@ -20,6 +20,7 @@ from planner.files.nearest import did_you_mean
 from planner.files.yamlfile import Document, load
 
 if TYPE_CHECKING:
+    from planner.files.systems import System
     from planner.records import Accelerator, EngineProfile, OperatorFit, Provenance
 
 Record = TypeVar("Record")
@@ -46,7 +47,7 @@ ACCELERATOR_ALIASES: Mapping[str, str] = {
 
 _FOLDERS = {
     "accelerator": "accelerators", "efficiency": "efficiency", "engine": "engines", "link": "links",
-    "storage": "storage",
+    "storage": "storage", "system": "systems",
 }  # fmt: skip
 _ENDINGS = (".yaml", ".yml")
 _KIND_LINE = re.compile(rb"^kind:\s*[\"']?([a-z]+)", re.MULTILINE)
@@ -162,6 +163,8 @@ class Catalog:
     def accelerator(self, name: str) -> Accelerator:
         """The accelerator of an id or alias with its operator fits, or its sibling's.
 
+        The id of a system stands for the accelerator in it, with the fabric and network share it has there.
+
         Raises
         ------
         KeyError
@@ -169,6 +172,12 @@ class Catalog:
         InputError
             The file, or the efficiency file it needs, is malformed.
         """
+        if name in self._paths["system"]:
+            from planner.files.systems import inside
+
+            system = self.system(name)
+            found = inside(system, self.accelerator(system.accelerator))
+            return replace(found, sha256=_joined([found.sha256, system.sha256]))
         return self._once("accelerator", self._known("accelerator", name, accelerator_id), self._accelerator)
 
     def accelerator_path(self, name: str) -> Path:
@@ -180,6 +189,18 @@ class Catalog:
         from planner.files.catalog_records import read_engine
 
         return self._once("engine", self._known("engine", name, engine_id), self._reader("engine", read_engine))
+
+    def system_ids(self) -> tuple[str, ...]:
+        return self._ids("system")
+
+    def system(self, name: str) -> System:
+        """The node, rack or slice of an id. Raises KeyError or InputError as `accelerator` does."""
+        from planner.files.systems import Parts, read_system
+
+        rates = {link.id: link.bytes_per_s for link in self.links()}
+        parts = Parts(self.accelerator_ids(), rates, self._ids("storage"))
+        reader = self._reader("system", lambda document, stem: read_system(document, stem, parts))
+        return self._once("system", self._known("system", name, str), reader)
 
     def links(self) -> tuple[Link, ...]:
         return tuple(self._link(name) for name in self._ids("link"))
@@ -199,6 +220,7 @@ class Catalog:
             *(partial(self.engine, name) for name in self.engine_ids()),
             *(partial(self._link, name) for name in self._ids("link")),
             *(partial(self._tier, name) for name in self._ids("storage")),
+            *(partial(self.system, name) for name in self.system_ids()),
         ]
         found: dict[Fault, None] = {}
         for read in reads:

@@ -159,7 +159,7 @@ class _Reader:
         try:
             return self.catalog.accelerator(name)
         except KeyError:
-            known = did_you_mean(name, self.catalog.accelerator_ids())
+            known = did_you_mean(name, (*self.catalog.accelerator_ids(), *self.catalog.system_ids()))
             self._fault(path, f'"{name}" is not a known accelerator; {known}')
         except InputError as error:
             self._adopt(error, path)

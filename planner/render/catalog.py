@@ -71,6 +71,44 @@ def hardware_text(document: Document, pen: Pen) -> str:
     return pen.finish([*lines, "", f"sha256 {document['sha256']}"])
 
 
+def system_list_text(entries: Sequence[Document], pen: Pen) -> str:
+    """Systems in one table: what is in them, and what one accelerator has of the network."""
+    titles = ("id", "level", "accelerators", "hosts", "scale-up", "NIC each", "host memory", "SSD", "power")
+    rows: list[Row] = [[Cell(title, "dim") for title in titles]]
+    for entry in entries:
+        size = {name: item["value"] for name, item in entry["values"].items()}
+        rows.append(
+            [
+                entry["id"],
+                entry["level"] + (" (announced)" if entry["status"] == "announced" else ""),
+                f"{size['accelerators']} x {entry['parts']['accelerator']}",
+                str(size.get("hosts", 1)),
+                f"{entry['parts']['scaleup']} x {entry['scaleup_domain']}" if "scaleup" in entry["parts"] else "-",
+                format_bytes_per_s(size["nic_bytes_per_s"]) if "nic_bytes_per_s" in size else "-",
+                *(format_bytes(size[name]) if name in size else "-" for name in ("host_memory_bytes", "ssd_bytes")),
+                value_text(size["power_watts"], "W") if "power_watts" in size else "-",
+            ]
+        )
+    note = "Sizes are of the whole system, the NIC rate is one accelerator's share, one way; - is not known."
+    return pen.finish([*columns(rows, "lllrlrrrr", pen, indent=0), "", note])
+
+
+def system_text(document: Document, pen: Pen) -> str:
+    """One system: its parts, its sizes with their sources."""
+    size = f"{document['values']['accelerators']['value']} x {document['parts']['accelerator']}"
+    lines = [pen.heading(f"{document['id']}: {document['level']} of {size}, {document['status']}")]
+    facts = {**document["parts"], "scaleup_domain": str(document["scaleup_domain"])}
+    lines += columns([[name, fact] for name, fact in facts.items()], "ll", pen)
+    lines += ["", *columns([sourced_row(name, item) for name, item in document["values"].items()], "lrllw", pen)]
+    if document["notes"]:
+        lines += ["", *wrapped(f"Notes: {document['notes']}", pen.width)]
+    lines += [
+        "",
+        *wrapped(f"Name it among the accelerators of a scenario: accelerators: [{document['id']}]", pen.width),
+    ]
+    return pen.finish([*lines, "", f"sha256 {document['sha256']}"])
+
+
 def model_list_text(entries: Sequence[Document], pen: Pen) -> str:
     """Models in one table: parameters in billions, KV bytes per token in bf16, longest context, stored format."""
     titles = ("id", "total", "active", "mixers", "layers", "KV B/token", "context", "stored as")

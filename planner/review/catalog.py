@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -16,6 +17,7 @@ from planner.records import (
     LayerKind,
     Mixer,
     ModelShape,
+    Provenance,
     RecurrentMixer,
     SoftmaxAttention,
 )
@@ -63,9 +65,42 @@ def hardware_document(accelerator: Accelerator) -> Document:
     }
 
 
+SYSTEM_SIZES = (
+    "accelerators", "hosts", "nics", "nic_bytes_per_s", "host_memory_bytes", "ssd_bytes", "power_watts"
+)  # fmt: skip
+SYSTEM_PARTS = ("accelerator", "scaleup", "nic", "host_memory", "ssd")
+
+
+def system_document(system: Any) -> Document:
+    """A node, rack or slice: its parts by id, its sizes with their sources.
+
+    Parameters
+    ----------
+    system
+        A `planner.files.systems.System`, or whatever has its fields: this room knows no file.
+    """
+    sizes = {name: getattr(system, name) for name in SYSTEM_SIZES}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "id": system.id,
+        "level": system.level,
+        "status": system.status,
+        "scaleup_domain": system.scaleup_domain,
+        "node_accelerators": system.node_accelerators,
+        "parts": {name: getattr(system, name) for name in SYSTEM_PARTS if getattr(system, name)},
+        "values": {name: _sourced(system.provenance, name, value) for name, value in sizes.items() if value},
+        "notes": system.notes or None,
+        "sha256": system.sha256,
+    }
+
+
 def sourced_value(accelerator: Accelerator, name: str, value: float) -> Document:
     """A value of an accelerator with its source, the date it was read, and how it is known."""
-    origin = accelerator.provenance.get(name)
+    return _sourced(accelerator.provenance, name, value)
+
+
+def _sourced(provenance: Mapping[str, Provenance], name: str, value: float) -> Document:
+    origin = provenance.get(name)
     return {"value": value, **(asdict(origin) if origin else {"source": None, "retrieved": None, "kind": None})}
 
 

@@ -273,6 +273,7 @@ class Lengths:
     input_tokens: Floats
     output_tokens: Floats
     weights: Floats
+    cached_tokens: Floats | None = None  # of each prompt found in a cache; None: the workload's ratio of all of it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,6 +284,7 @@ class Arrivals:
     input_tokens: Floats
     output_tokens: Floats
     duration_s: float
+    cached_tokens: Floats | None = None  # as in Lengths
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -295,6 +297,7 @@ class Workload:
     peak_factor: float = 1.0
     peak_duration_s: float = 0.0
     description: str = ""
+    prefix_hit_fraction: float = 0.0  # of prompt tokens found in a cache, the same share of every prompt
 
 
 @dataclass(frozen=True, slots=True, eq=False)

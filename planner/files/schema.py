@@ -89,6 +89,14 @@ def _choice(value: object, names: tuple[str, ...]) -> str:
     return str(name)
 
 
+def _ratio(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{shown(value)} is not a ratio; want a bare number from 0 to 1, e.g. 0.6")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{shown(value)} is out of range; want a ratio from 0 to 1, e.g. 0.6 for 60 %")
+    return float(value)
+
+
 def _poisson(value: object) -> float:
     if isinstance(value, bool) or value != 1:
         raise ValueError(f"{shown(value)}: only Poisson arrivals (scv 1) are sized; give a trace for burstier traffic")
@@ -120,6 +128,7 @@ RequestRate = Annotated[float, BeforeValidator(partial(_quantity, kind="requests
 ByteRate = Annotated[float, BeforeValidator(partial(_quantity, kind="bytes_per_s")), _written("400 Gb/s")]
 UsdPerHour = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_hour")), _written("200 USD/h")]
 UsdPerMtok = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_mtok")), _written("1.20 USD/Mtok")]
+Ratio = Annotated[float, BeforeValidator(_ratio), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 _SCV = partial(_number, least=0, most=lengths.MOST_SCV, what="a squared coefficient of variation")
 _FACTOR = partial(_number, least=1, most=1000, what="a factor on the mean rate")
 
@@ -212,7 +221,7 @@ class TraceKeys(_KeysOrShort):
 
 
 class WorkloadKeys(_Keys):
-    """Open-loop traffic: a rate with lengths, or a trace."""
+    """Open-loop traffic: a rate with lengths, or a trace; `prefix_hit_ratio` of the prompt tokens are in a cache."""
 
     requests: RequestRate | None = None
     arrivals: ArrivalKeys | None = None
@@ -220,6 +229,7 @@ class WorkloadKeys(_Keys):
     input_tokens: LengthKeys | None = None
     output_tokens: LengthKeys | None = None
     trace: TraceKeys | None = None
+    prefix_hit_ratio: Ratio | None = None
 
 
 class StatisticKeys(_Keys):

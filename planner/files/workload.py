@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,15 @@ class WorkloadReader:
         """The workload, or None after a fault."""
         peak = self._peak()
         workload = self._stated(peak) if self.keys.trace is None else self._traced(self.keys.trace, peak)
-        return None if self.faults else workload
+        return None if self.faults or workload is None else self._cached(workload)
+
+    def _cached(self, workload: Workload) -> Workload:
+        """With the stated share of its prompt tokens in a cache."""
+        ratio = self.keys.prefix_hit_ratio
+        if not ratio:
+            return workload
+        text = f"{workload.description}, {units.format_fraction(ratio)} of prompt tokens in a cache"
+        return replace(workload, prefix_hit_fraction=ratio, description=text)
 
     def _fault(self, message: str, *path: str) -> None:
         self.faults.append(self.document.fault(("workload", *path), message))

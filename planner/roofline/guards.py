@@ -22,6 +22,7 @@ def step_floor_s(
     prefill_tokens: Numbers = 0.0,
     prompt_tokens: Numbers = 0.0,
     expert_tokens: Numbers | None = None,
+    cached_tokens: Numbers = 0.0,
 ) -> Floats:
     """The least time of a step on one rank: bytes over peak bandwidth or FLOPs over dense peak, whichever is longer.
 
@@ -32,10 +33,11 @@ def step_floor_s(
     prompt = np.maximum(np.asarray(prompt_tokens, dtype=float), chunk)
     if expert_tokens is None:
         expert_tokens = worker.dp * (batch + chunk)
-    share = np.where(chunk > 0, chunk / np.where(prompt > 0, prompt, 1.0), 0.0)
+    new = prompt - cached_tokens
+    share = np.where(chunk > 0, chunk / np.where(new > 0, new, 1.0), 0.0)
     routed = np.asarray(expert_tokens, dtype=float)
     moved = _weight_bytes(worker, routed) + _cache_bytes(worker, batch, np.asarray(context_tokens, dtype=float))
-    compute = _matrix_s(worker, batch + chunk, batch + share, routed) + share * _attention_s(worker, prompt)
+    compute = _matrix_s(worker, batch + chunk, batch + share, routed) + share * _attention_s(worker, new, cached_tokens)
     return np.maximum(moved / worker.accelerator.memory_bytes_per_s, compute)
 
 
@@ -77,14 +79,14 @@ def _gemm_s_per_token(gemms: Gemms) -> float:
     return float(np.sum(gemms.count * 2.0 * gemms.columns * gemms.depth / gemms.peak_flops_per_s))
 
 
-def _attention_s(worker: Worker, prompt: Floats) -> Floats:
-    """Attention FLOPs of whole prompts over the bf16 peak, in which every prefill kernel is priced."""
-    work = np.zeros(prompt.shape)
+def _attention_s(worker: Worker, new: Floats, cached: Numbers) -> Floats:
+    """Attention FLOPs of prompts after what is cached, over the bf16 peak, in which every prefill kernel is priced."""
+    work = np.zeros(new.shape)
     for softmax in worker.softmax:
-        pairs = attended_pairs(prompt, 0, softmax.window_tokens)
+        pairs = attended_pairs(new, cached, softmax.window_tokens)
         work = work + softmax.count * 4.0 * softmax.heads * softmax.head_dim * pairs
     for latent in worker.latent:
-        pairs = latent_pairs(latent.mixer, prompt, 0)
+        pairs = latent_pairs(latent.mixer, new, cached)
         work = work + latent.count * 2.0 * latent.heads * latent.expanded_width * pairs
     return work / worker.accelerator.bf16_dense_flops_per_s
 

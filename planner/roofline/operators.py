@@ -53,17 +53,23 @@ def prefill_attention_s(
     compute_units: int,
     flops_per_s: float,
     window_tokens: int = 0,
+    cached_tokens: Numbers = 0.0,
 ) -> Floats:
     """A1: causal attention over one whole prompt, compute side only (FIDELITY §2, `facts/README.md` A1).
 
     sqrt((4 h D (pairs + s S) / P)^2 + (512 s D SMs / P)^2). The second term is the serial work of one tile column,
     which starves the SMs when a rank has few heads. `head_dim` is the mean of key and value size.
+    Of a prompt whose first `cached_tokens` are in the cache the rest attends to all of it: pairs q p + q (q + 1) / 2
+    (MODELLING §1.2), and the serial term is its share of the prompt.
     """
     length = np.asarray(prompt_tokens, dtype=float)
-    pairs = attended_pairs(length, 0, window_tokens)
+    new = length - cached_tokens
+    pairs = attended_pairs(new, cached_tokens, window_tokens)
     seen = np.minimum(length, window_tokens) if window_tokens else length
-    work = 4.0 * heads * head_dim * (pairs + length * softmax_tokens)
-    serial = 512.0 * seen * head_dim * compute_units
+    work = 4.0 * heads * head_dim * (pairs + new * softmax_tokens)
+    serial = (
+        512.0 * seen * head_dim * compute_units * np.where(length > 0, new / np.where(length > 0, length, 1.0), 1.0)
+    )
     return np.hypot(work, serial) / flops_per_s
 
 
@@ -75,14 +81,22 @@ def prefill_mla_s(
     compute_units: int,
     flops_per_s: float,
     window_tokens: int = 0,
+    cached_tokens: Numbers = 0.0,
 ) -> Floats:
     """A2: expanded latent attention over one whole prompt (`facts/README.md` A2).
 
     As A1 with `width` = query-key size + value size (192 + 128 for DeepSeek-V3): F = 2 h width pairs.
     """
     return prefill_attention_s(
-        prompt_tokens, heads, width / 2.0, softmax_tokens, compute_units, flops_per_s, window_tokens
+        prompt_tokens, heads, width / 2.0, softmax_tokens, compute_units, flops_per_s, window_tokens, cached_tokens
     )
+
+
+def expanded_latent_s(
+    cached_tokens: Numbers, heads: int, kv_rank: int, expanded_dim: int, flops_per_s: float
+) -> Floats:
+    """Cached latent vectors made into keys and values again for a step: 2 r h (n + v) p / P (MODELLING §1.2)."""
+    return np.asarray(cached_tokens, dtype=float) * (2.0 * kv_rank * heads * expanded_dim / flops_per_s)
 
 
 def decode_attention_s(

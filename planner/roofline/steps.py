@@ -69,6 +69,7 @@ def step(
     prefill_tokens: Numbers = 0.0,
     prompt_tokens: Numbers = 0.0,
     expert_tokens: Numbers | None = None,
+    cached_tokens: Numbers = 0.0,
 ) -> StepTime:
     """One engine step (FIDELITY §2).
 
@@ -78,27 +79,29 @@ def step(
     prefill_tokens, prompt_tokens : prefill tokens of the step on one rank, and the length of the prompts they belong
         to: a step of p tokens does p / I of the attention of a whole prompt of I tokens
     expert_tokens : tokens of all ranks together; every rank like this one when not given
+    cached_tokens : of each prompt found in a cache and not prefilled; fewer than `prompt_tokens`
     """
     if expert_tokens is None:
         expert_tokens = worker.dp * (np.asarray(decode_batch, dtype=float) + prefill_tokens)
-    batch, context, chunk, prompt, routed = np.broadcast_arrays(
+    batch, context, chunk, prompt, routed, cached = np.broadcast_arrays(
         *(
             np.asarray(x, dtype=float)
-            for x in (decode_batch, context_tokens, prefill_tokens, prompt_tokens, expert_tokens)
+            for x in (decode_batch, context_tokens, prefill_tokens, prompt_tokens, expert_tokens, cached_tokens)
         )
     )
-    share = np.where(chunk > 0, chunk / np.where(prompt > 0, prompt, 1.0), 0.0)
+    new = prompt - cached
+    share = np.where(chunk > 0, chunk / np.where(new > 0, new, 1.0), 0.0)
     tokens = batch + chunk
     parts = {
         "weights_and_gemm_s": _linear_s(worker, tokens, batch + share),
         "attention_decode_s": _decode_attention_s(worker, batch, context),
-        "attention_prefill_s": _prefill_attention_s(worker, chunk, prompt, share),
+        "attention_prefill_s": _prefill_attention_s(worker, chunk, prompt, cached, share),
         "experts_s": _experts_s(worker, routed),
         "collectives_s": _collectives_s(worker, tokens, routed),
         "launch_s": _launch_s(worker, batch, chunk),
         "host_s": worker.constants.host_step_s + worker.constants.host_sequence_s * batch,
     }
-    floor = step_floor_s(worker, batch, context, chunk, prompt, routed)
+    floor = step_floor_s(worker, batch, context, chunk, prompt, routed, cached)
     return StepTime(**parts, floor_s=np.maximum(floor - sum(parts.values()), 0.0))
 
 
@@ -160,25 +163,41 @@ def _decode_latent_s(kind: LatentKind, batch: Floats, context: Floats, memory_by
     return time
 
 
-def _prefill_attention_s(worker: Worker, chunk: Floats, prompt: Floats, share: Floats) -> Floats:
+def _prefill_attention_s(worker: Worker, chunk: Floats, prompt: Floats, cached: Floats, share: Floats) -> Floats:
     total = np.zeros(chunk.shape)
     if not np.any(chunk > 0):
         return total
     units = worker.accelerator.compute_units
     for kind in worker.softmax:
         whole = operators.prefill_attention_s(
-            prompt, kind.heads, kind.head_dim, kind.softmax_tokens, units, kind.prefill_flops_per_s, kind.window_tokens
+            prompt,
+            kind.heads,
+            kind.head_dim,
+            kind.softmax_tokens,
+            units,
+            kind.prefill_flops_per_s,
+            kind.window_tokens,
+            cached,
         )
         total = total + kind.count * share * whole
     for latent in worker.latent:
-        total = total + latent.count * share * _prefill_latent_s(latent, prompt, units)
+        total = total + latent.count * share * _prefill_latent_s(latent, prompt, units, cached)
+        total = total + latent.count * (chunk > 0) * _expanded_s(latent, cached)
     for recurrent in worker.recurrent:
         scan = operators.prefill_recurrent_s(chunk, recurrent.state_elements, recurrent.prefill_flops_per_s)
         total = total + recurrent.count * scan
     return total
 
 
-def _prefill_latent_s(kind: LatentKind, prompt: Floats, compute_units: int) -> Floats:
+def _expanded_s(kind: LatentKind, cached: Floats) -> Floats:
+    """Keys and values of cached tokens, made again for a step; kernels that read vectors as they are need none."""
+    if kind.mixer.direct or kind.top_k:
+        return np.zeros(cached.shape)
+    wide = kind.mixer.nope_dim + kind.mixer.value_dim
+    return operators.expanded_latent_s(cached, kind.heads, kind.mixer.kv_rank, wide, kind.prefill_flops_per_s)
+
+
+def _prefill_latent_s(kind: LatentKind, prompt: Floats, compute_units: int, cached: Numbers = 0.0) -> Floats:
     """Whole prompts of one layer: over what an indexer chose, over compressed vectors, and over the window beside."""
 
     def over(window_tokens: int) -> Floats:
@@ -190,6 +209,7 @@ def _prefill_latent_s(kind: LatentKind, prompt: Floats, compute_units: int) -> F
             compute_units,
             kind.prefill_flops_per_s,
             window_tokens,
+            cached,
         )
 
     window, compression = kind.mixer.window_tokens, kind.mixer.compression_tokens
@@ -270,13 +290,17 @@ def _launch_s(worker: Worker, batch: Floats, chunk: Floats) -> Floats:
 
 
 def prefill_step_s(
-    worker: Worker, prefill_tokens: Numbers, prompt_tokens: Numbers, expert_tokens: Numbers | None = None
+    worker: Worker,
+    prefill_tokens: Numbers,
+    prompt_tokens: Numbers,
+    expert_tokens: Numbers | None = None,
+    cached_tokens: Numbers = 0.0,
 ) -> StepTime:
     """One step that only prefills, on one rank: gp step(0, p) + hm (nk + 6 L) (FIDELITY §3, prefill first)."""
     if expert_tokens is None:
         expert_tokens = prefill_tokens
-    alone = step(worker, 0.0, 0.0, prefill_tokens, prompt_tokens, expert_tokens)
-    floor = step_floor_s(worker, 0.0, 0.0, prefill_tokens, prompt_tokens, expert_tokens)
+    alone = step(worker, 0.0, 0.0, prefill_tokens, prompt_tokens, expert_tokens, cached_tokens)
+    floor = step_floor_s(worker, 0.0, 0.0, prefill_tokens, prompt_tokens, expert_tokens, cached_tokens)
     return _as_busy_step(worker, alone.scaled(worker.constants.prefill_factor), prefill_tokens, floor)
 
 
@@ -288,16 +312,24 @@ def _as_busy_step(worker: Worker, time: StepTime, prefill_tokens: Numbers, floor
     return StepTime(**{**busy.parts_s, "floor_s": busy.floor_s + np.maximum(floor_s - busy.total_s, 0.0)})
 
 
-def prefill_s(worker: Worker, prompt_tokens: Numbers, token_budget: Numbers, busy_ranks: Numbers = 1.0) -> PrefillTime:
+def prefill_s(
+    worker: Worker,
+    prompt_tokens: Numbers,
+    token_budget: Numbers,
+    busy_ranks: Numbers = 1.0,
+    cached_tokens: Numbers = 0.0,
+) -> PrefillTime:
     """Service time S(I) of one prompt on an otherwise idle worker (FIDELITY §4, S1).
 
     ceil(I / C) equal chunks of one step each; the attention of the whole prompt is counted once.
     `busy_ranks` > 1: that many attention ranks prefill a prompt each at the same time and share the experts.
+    `cached_tokens` < I of each prompt are in the cache: S(I | h), the rest attends to them (MODELLING §9).
     """
     prompt = np.asarray(prompt_tokens, dtype=float)
-    chunks = np.maximum(np.ceil(prompt / np.asarray(token_budget)), 1.0)
-    chunk = prompt / chunks
-    one = prefill_step_s(worker, chunk, prompt, chunk * busy_ranks)
+    new = prompt - cached_tokens
+    chunks = np.maximum(np.ceil(new / np.asarray(token_budget)), 1.0)
+    chunk = new / chunks
+    one = prefill_step_s(worker, chunk, prompt, chunk * busy_ranks, cached_tokens)
     return PrefillTime(one.scaled(chunks), chunks)
 
 
@@ -338,6 +370,7 @@ def mixed_s(
     prompt_tokens: Numbers,
     expert_tokens: Numbers | None = None,
     context_scv: Numbers = 0.0,
+    cached_tokens: Numbers = 0.0,
 ) -> StepTime:
     """One step that decodes `batch_per_worker` sequences and prefills `prefill_tokens` tokens on one rank.
 
@@ -350,7 +383,7 @@ def mixed_s(
         expert_tokens = batch + prefill_tokens
     rank = _fullest_rank(worker, batch, context_tokens, context_scv)
     plain = step(worker, *rank, expert_tokens=batch)
-    both = step(worker, *rank, prefill_tokens, prompt_tokens, expert_tokens)
-    floor = step_floor_s(worker, *rank, prefill_tokens, prompt_tokens, expert_tokens)
+    both = step(worker, *rank, prefill_tokens, prompt_tokens, expert_tokens, cached_tokens)
+    floor = step_floor_s(worker, *rank, prefill_tokens, prompt_tokens, expert_tokens, cached_tokens)
     factor = worker.constants.prefill_factor
     return _as_busy_step(worker, plain.scaled(1.0 - factor).plus(both.scaled(factor)), prefill_tokens, floor)

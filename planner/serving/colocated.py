@@ -66,7 +66,7 @@ class ColocatedLaw:
     def prefill_share(self) -> Floats:
         """(C, m, w): share of a worker's time that prompt tokens add to its steps."""
         traffic = self.role.traffic
-        tokens_per_s = traffic.window_requests_per_s / self.replicas[:, None] * traffic.mean_input_tokens
+        tokens_per_s = traffic.window_requests_per_s / self.replicas[:, None] * traffic.mean_new_tokens
         return np.minimum(self.prefill_token_s * tokens_per_s, 1.0)
 
     @cached_property
@@ -129,10 +129,10 @@ class ColocatedLaw:
         traffic, role = self.role.traffic, self.role
         if self.mode == "colocated-whole-prompt":
             return role.service_s
-        tokens_per_s = np.maximum(traffic.window_requests_per_s * traffic.mean_input_tokens, 1e-12)
+        tokens_per_s = np.maximum(traffic.window_requests_per_s * traffic.mean_new_tokens, 1e-12)
         per_token_s = (self.law.load[index] / tokens_per_s) @ self.token_weights * self.replicas
         usable = self.usable[index]
-        return traffic.input_tokens * float(per_token_s[usable].max() if usable.any() else per_token_s[-1])
+        return traffic.new_tokens * float(per_token_s[usable].max() if usable.any() else per_token_s[-1])
 
     def ttft_quantile_s(self, q: float) -> Floats:
         """(C, m)."""
@@ -191,7 +191,7 @@ def _prefill_token_s(role: Role, mode: Mode, batch: Floats, budget: Floats, deco
     base, slope = decode
     if mode == "colocated-whole-prompt":
         mean_s = float(role.traffic.input_weights @ role.service_s)
-        return np.asarray(np.maximum(mean_s - base, SHORTEST_TOKEN_S) / role.traffic.mean_input_tokens)
+        return np.asarray(np.maximum(mean_s - base, SHORTEST_TOKEN_S) / role.traffic.mean_new_tokens)
     room = np.maximum(budget - batch, 1.0)
     full_s = np.asarray(role.mixed(batch, room).total_s) * role.step_factor
     return np.asarray(np.maximum(full_s - base - slope * batch, SHORTEST_TOKEN_S) / room)
@@ -201,7 +201,7 @@ def _solve(
     role: Role, mode: Mode, rate: Floats, base: Floats, slope: Floats, token_s: Floats, budget: Floats, count: Floats
 ) -> Colocated:
     traffic = role.traffic
-    lengths = (traffic.input_tokens, traffic.input_weights, traffic.mean_steps + 1.0)
+    lengths = (traffic.new_tokens, traffic.input_weights, traffic.mean_steps + 1.0)
     if mode == "colocated-whole-prompt":
         return whole_prompt(rate, *lengths, base, slope, token_s, count + 0.0 * budget)
     return chunked(rate, *lengths, base, slope, token_s, budget, count)
@@ -216,7 +216,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
         return _saturated(pool)
     mean_itl_s = float(pool.mean_itl_s[0, 0])
     own_s, shift_s = pool.own_s[0, 0], float(pool.shift_s[0, 0])
-    joint_s = np.interp(traffic.joint_input_tokens, traffic.input_tokens, own_s)
+    joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
     paces_s = stay_atoms(mean_itl_s, lambda q: _tpot_quantile_s(pool, q))
     stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
     e2e_s = (joint_s[:, None] + stay_s).ravel()
@@ -244,7 +244,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
 def _tpot_quantile_s(pool: ColocatedLaw, q: float) -> float:
     """TPOT over requests at the mean load of the windows."""
     traffic = pool.role.traffic
-    added = pool.prefill_token_s[0, 0] @ pool.token_weights * traffic.input_tokens
+    added = pool.prefill_token_s[0, 0] @ pool.token_weights * traffic.new_tokens
     if pool.mode == "colocated-whole-prompt":
         added = pool.role.service_s
     moments = (float(traffic.input_weights @ added), float(traffic.input_weights @ added**2))

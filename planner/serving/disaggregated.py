@@ -152,7 +152,7 @@ def outcome(
     own_s = prefill.own_prefill_s + moved.exposed_s
     slots = waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]))
     ttft_atoms = combined(own_s, traffic.input_weights, *slots)
-    joint_s = np.interp(traffic.joint_input_tokens, traffic.input_tokens, own_s)
+    joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
     paces_s = stay_atoms(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0]))
     stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
     e2e_atoms = combined(

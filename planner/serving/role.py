@@ -55,7 +55,14 @@ class Role:
     @cached_property
     def prefill_time(self) -> PrefillTime:
         """Prefill of each input atom, unscaled. Under attention DP every rank is taken to prefill a prompt too."""
-        return prefill_s(self.worker, self.traffic.input_tokens, self.token_budget, busy_ranks=self.dp)
+        traffic = self.traffic
+        return prefill_s(
+            self.worker,
+            traffic.input_tokens,
+            self.token_budget,
+            busy_ranks=self.dp,
+            cached_tokens=traffic.cached_tokens,
+        )
 
     @cached_property
     def service_s(self) -> Floats:
@@ -66,10 +73,10 @@ class Role:
     def prefill_floor_s(self) -> Floats:
         """Least time physics allows for the prefill of each input atom [s]."""
         chunks = self.prefill_time.chunks
-        chunk = self.traffic.input_tokens / chunks
-        floor = step_floor_s(
-            self.worker, np.zeros_like(chunk), np.zeros_like(chunk), chunk, self.traffic.input_tokens, chunk
-        )
+        traffic = self.traffic
+        chunk = traffic.new_tokens / chunks
+        none = np.zeros_like(chunk)
+        floor = step_floor_s(self.worker, none, none, chunk, traffic.input_tokens, chunk, traffic.cached_tokens)
         return np.asarray(floor * chunks)
 
     @cached_property
@@ -83,11 +90,12 @@ class Role:
 
     def mixed(self, batch_per_worker: Floats, prefill_tokens: Floats) -> StepTime:
         """One step that decodes and prefills `prefill_tokens` of prompts as long as a prompt token sees."""
-        lengths, weights = self.traffic.input_tokens, self.traffic.input_weights
-        seen = float(weights @ lengths**2 / (weights @ lengths))
+        traffic = self.traffic
+        share = traffic.input_weights * traffic.new_tokens / traffic.mean_new_tokens
+        seen, cached = float(share @ traffic.input_tokens), float(share @ traffic.cached_tokens)
         batch = np.asarray(batch_per_worker, dtype=float)
         context = self.traffic.context_moments[0]
-        return mixed_s(self.worker, batch, context, prefill_tokens, seen)
+        return mixed_s(self.worker, batch, context, prefill_tokens, seen, cached_tokens=cached)
 
     def decode_curve_s(self, max_batch: int) -> Floats:
         """Step time t(1..max_batch) of the worker [s]."""
@@ -178,8 +186,9 @@ class Role:
         return max(int((pool_bytes - 0.5 * square / mean) / biased), 0)
 
     def _prompt_bytes_in_flight(self) -> float:
-        lengths, weights = self.traffic.input_tokens, self.traffic.input_weights
-        return float(weights @ (lengths * self.kv_bytes_on_rank(lengths)) / (weights @ lengths))
+        traffic = self.traffic
+        by_work = traffic.input_weights * traffic.new_tokens
+        return float(by_work @ self.kv_bytes_on_rank(traffic.input_tokens) / by_work.sum())
 
     @cached_property
     def transfer_bytes(self) -> Floats:

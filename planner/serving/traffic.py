@@ -14,6 +14,7 @@ from planner.records import Arrivals, Floats, Lengths, Workload
 
 Integers = NDArray[np.intp]
 INPUT_ATOMS = 96
+PROMPT_LENGTHS = 12  # cuts by length of those, where prompts of one length are cached differently
 JOINT_INPUTS, JOINT_OUTPUTS = 12, 24  # outputs finer: they make most of an end-to-end time
 WINDOW_S = 60.0  # long against a request's stay in the decode pool, short against the drift of a trace (QUEUEING §2.3)
 MAX_WINDOWS = 12
@@ -30,12 +31,14 @@ class Traffic:
 
     requests_per_s: float  # what the targets must survive: the mean, or the peak when one is given
     mean_requests_per_s: float  # what is paid for
-    input_tokens: Floats  # atoms
+    input_tokens: Floats  # atoms, ascending
+    cached_tokens: Floats  # of each atom found in a cache: not prefilled, and resident all the same (MODELLING §9)
     input_weights: Floats
     joint_input_tokens: Floats  # joint atoms of one request
     joint_output_tokens: Floats
     joint_weights: Floats
     mean_input_tokens: float
+    mean_new_tokens: float  # of a prompt, those that are prefilled
     mean_output_tokens: float
     longest_input_tokens: float
     longest_tokens: float  # prompt and output of the longest request
@@ -47,6 +50,17 @@ class Traffic:
     window_weights: Floats
     arrivals: Arrivals | None
 
+    @property
+    def new_tokens(self) -> Floats:
+        """Tokens of each input atom that are prefilled."""
+        return self.input_tokens - self.cached_tokens
+
+    def at_inputs(self, input_tokens: Floats, values: Floats) -> Floats:
+        """`values`, one per input atom, at other prompt lengths: the mean over atoms of a length, linear between."""
+        lengths, first = np.unique(self.input_tokens, return_index=True)
+        mass = np.add.reduceat(self.input_weights, first)
+        return np.interp(input_tokens, lengths, np.add.reduceat(values * self.input_weights, first) / mass)
+
 
 def traffic(workload: Workload) -> Traffic:
     """Reduce a workload to what the closed forms read (QUEUEING §2, §4.1, §5; MODELLING §7.2)."""
@@ -55,18 +69,21 @@ def traffic(workload: Workload) -> Traffic:
     mean_steps = max(float(lengths.weights @ steps), LEAST_STEPS)
     sized_rate = workload.requests_per_s * workload.peak_factor
     moments = context_moments(lengths.input_tokens, np.maximum(lengths.output_tokens, 1.0), lengths.weights)
-    inputs, input_weights = reduced(lengths.input_tokens, lengths.weights, INPUT_ATOMS)
+    cached = _cached(workload, lengths.input_tokens, lengths.cached_tokens)
+    inputs, atom_cached, input_weights = _reduced_prompts(lengths.input_tokens, cached, lengths.weights)
     joint_input, joint_output, joint_weights = joint_reduced(lengths, JOINT_INPUTS, JOINT_OUTPUTS)
     rates, weights = _windows(workload, mean_steps, sized_rate)
     return Traffic(
         requests_per_s=sized_rate,
         mean_requests_per_s=workload.requests_per_s,
         input_tokens=inputs,
+        cached_tokens=atom_cached,
         input_weights=input_weights,
         joint_input_tokens=joint_input,
         joint_output_tokens=joint_output,
         joint_weights=joint_weights,
         mean_input_tokens=float(lengths.weights @ lengths.input_tokens),
+        mean_new_tokens=float(lengths.weights @ lengths.input_tokens) - float(input_weights @ atom_cached),
         mean_output_tokens=float(lengths.weights @ lengths.output_tokens),
         longest_input_tokens=float(lengths.input_tokens.max()),
         longest_tokens=float((lengths.input_tokens + lengths.output_tokens).max()),
@@ -87,6 +104,35 @@ def reduced(values: Floats, weights: Floats, atoms: int) -> tuple[Floats, Floats
     if unique.size <= atoms:
         return unique.astype(float), mass / mass.sum()
     return _binned(unique, mass, _tail_edges(atoms))
+
+
+def _cached(workload: Workload, input_tokens: Floats, cached_tokens: Floats | None) -> Floats:
+    """Tokens of each prompt in the cache; the last token is always computed, because its logits are wanted."""
+    found = workload.prefix_hit_fraction * input_tokens if cached_tokens is None else cached_tokens
+    return np.clip(found, 0.0, np.maximum(input_tokens - 1.0, 0.0))
+
+
+def _reduced_prompts(inputs: Floats, cached: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """At most INPUT_ATOMS atoms (input, cached, weight), ascending by input, with both means kept.
+
+    Where prompts of one length are all cached alike the cut is by length alone, else by length and then by what is
+    left to prefill, because that is what makes the service times uneven.
+    """
+    atoms, mass = reduced(inputs, weights, INPUT_ATOMS)
+    if not cached.any():
+        return atoms, np.zeros_like(atoms), mass
+    lengths, first, inverse = np.unique(inputs, return_index=True, return_inverse=True)
+    if np.allclose(cached, cached[first][inverse]):
+        return atoms, np.minimum(np.interp(atoms, lengths, cached[first]), np.maximum(atoms - 1.0, 0.0)), mass
+    cells = [
+        cell
+        for part in _parts(np.arange(inputs.size), inputs, weights, _tail_edges(PROMPT_LENGTHS))
+        for cell in _parts(part, inputs - cached, weights, np.linspace(0.0, 1.0, INPUT_ATOMS // PROMPT_LENGTHS + 1))
+    ]
+    mass = np.array([weights[cell].sum() for cell in cells])
+    means = [np.array([weights[cell] @ values[cell] for cell in cells]) / mass for values in (inputs, cached)]
+    order = np.argsort(means[0], kind="stable")
+    return means[0][order], means[1][order], mass[order] / mass.sum()
 
 
 def joint_reduced(lengths: Lengths, inputs: int, outputs: int) -> tuple[Floats, Floats, Floats]:
@@ -161,5 +207,15 @@ def trace_work(traffic: Traffic, atom_work_s: Floats) -> tuple[Floats, Floats, f
     if arrivals is None:
         raise ValueError("traffic has no trace")
     squeeze = traffic.mean_requests_per_s / traffic.requests_per_s
-    work_s = np.interp(arrivals.input_tokens, traffic.input_tokens, atom_work_s)
+    work_s = _work_of(traffic, arrivals, atom_work_s)
     return arrivals.time_s * squeeze, work_s, arrivals.duration_s * squeeze
+
+
+def _work_of(traffic: Traffic, arrivals: Arrivals, atom_work_s: Floats) -> Floats:
+    """Work of each request: by length, and where prompts are cached differently by the tokens left to prefill."""
+    if arrivals.cached_tokens is None:
+        return traffic.at_inputs(arrivals.input_tokens, atom_work_s)
+    new = np.maximum(arrivals.input_tokens - arrivals.cached_tokens, 1.0)
+    order = np.argsort(traffic.new_tokens, kind="stable")
+    work_s = np.interp(new, traffic.new_tokens[order], atom_work_s[order])
+    return np.asarray(work_s)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.records import Accelerator, EngineConstants
-from planner.roofline import steps
+from planner.roofline import operators, steps
 from planner.roofline.guards import step_floor_s
 from planner.roofline.worker import Worker
 from planner.shapes.counts import prefill_flops
@@ -246,3 +246,47 @@ def test_decode_curve_rises(built: Worker) -> None:
 def test_longer_prompts_take_longer(built: Worker) -> None:
     curve = steps.prefill_s(built, np.linspace(100, 8000, 100), 8192).total_s
     assert np.all(np.diff(curve) > 0)
+
+
+# ---------------------------------------------------------------------------------------------------- cached prefixes
+
+
+@EACH
+def test_nothing_cached_is_the_whole_prompt(built: Worker) -> None:
+    prompts = np.array([100.0, 5_000.0, 60_000.0])
+    whole, same = steps.prefill_s(built, prompts, 8192), steps.prefill_s(built, prompts, 8192, cached_tokens=0.0)
+    assert np.array_equal(whole.total_s, same.total_s)
+
+
+@EACH
+@given(prompt=st.floats(1_000.0, 100_000.0), share=st.floats(0.0, 0.99))
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_a_cached_prefix_costs_no_less_than_the_rest_alone(built: Worker, prompt: float, share: float) -> None:
+    """S(I - h) <= S(I | h): the rest attends to what is cached as well; and never below physics."""
+    cached = share * prompt
+    time = steps.prefill_s(built, prompt, 1e9, cached_tokens=cached)
+    alone = float(steps.prefill_s(built, prompt - cached, 1e9).total_s)
+    assert float(time.total_s) >= alone * (1.0 - 1e-9)
+    floor = float(step_floor_s(built, 0.0, 0.0, prompt - cached, prompt, prompt - cached, cached))
+    assert float(time.total_s) >= floor * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("name", ["dense tp8", "experts", "windows"])
+def test_the_more_is_cached_the_faster(name: str) -> None:
+    cached = np.linspace(0.0, 31_000.0, 32)
+    time = np.asarray(steps.prefill_s(WORKERS[name], 32_000.0, 1e9, cached_tokens=cached).total_s)
+    assert np.all(np.diff(time) < 0.0)
+
+
+def test_attention_of_two_halves_is_that_of_the_whole() -> None:
+    """q p + q (q + 1) / 2 over both halves is I (I + 1) / 2 (MODELLING §1.2), where tiles do not starve."""
+    shape = (64, 128, 0.0, 0, 1e15)
+    whole = float(operators.prefill_attention_s(8192.0, *shape))
+    first = float(operators.prefill_attention_s(4096.0, *shape))
+    second = float(operators.prefill_attention_s(8192.0, *shape, 0, 4096.0))
+    assert first + second == pytest.approx(whole, rel=1e-12)
+
+
+def test_expanding_a_cached_latent() -> None:
+    # DeepSeek-V3, 128 heads: 2 x 512 x 128 x (128 + 128) = 33,554,432 FLOP per cached token; 1e15 FLOP/s: 33.55 ns
+    assert float(operators.expanded_latent_s(1.0, 128, 512, 256, 1e15)) == pytest.approx(33.554432e-9, rel=1e-12)

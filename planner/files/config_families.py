@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 EVERY_LAYER = 0  # `full_every`: every layer has the window
+NO_LIMIT_TOKENS = 1_000_000_000  # the longest context of a model that keeps no context
 
 Defaults = Mapping[str, Any]
 
@@ -30,6 +31,7 @@ _GEMMA3: Defaults = {
 _QWEN2: Defaults = {**_UNTIED, "attention_bias": True, "use_sliding_window": False}
 _QWEN3: Defaults = {**_UNTIED, "head_dim": 128, "use_sliding_window": False}
 _QWEN_HYBRID: Defaults = {**_UNTIED, "head_dim": 256, "attn_output_gate": True}
+_STATE_SPACE: Defaults = {"only_state_space": True, "max_position_embeddings": NO_LIMIT_TOKENS}
 _LIGHTNING: Defaults = {**_UNTIED, "linear_kind": "lightning"}
 _GRANITE: Defaults = {**_TIED, "mamba_d_conv": 4, "mamba_expand": 2}
 
@@ -39,6 +41,7 @@ _GRANITE: Defaults = {**_TIED, "mamba_d_conv": 4, "mamba_expand": 2}
 #   width_factor, width_divisor   feed-forward width as a multiple of the model's, and of the declared width
 #   shared_is_dense   a shared expert as wide as a dense layer
 #   dense_beside_experts   a dense block runs beside the experts of the same layer
+#   only_state_space   every layer is a state-space mixer, without attention and without a feed-forward block
 #   linear_kind  what "linear attention" means
 FAMILY_DEFAULTS: Mapping[str, Defaults] = {
     "apertus": {"tie_word_embeddings": False, "gated": False},
@@ -70,6 +73,7 @@ FAMILY_DEFAULTS: Mapping[str, Defaults] = {
     "exaone_moe": {**_UNTIED, "full_every": 4},
     "falcon": {**_PLAIN, "tie_word_embeddings": True, "max_position_embeddings": 2048},
     "falcon_h1": {**_UNTIED, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_beside_attention": True},
+    "falcon_mamba": {**_STATE_SPACE, "tie_word_embeddings": True},
     "gemma": _GEMMA,
     "gemma2": {**_GEMMA, "full_every": 2},
     "gemma3_text": _GEMMA3,
@@ -106,6 +110,8 @@ FAMILY_DEFAULTS: Mapping[str, Defaults] = {
     "llama": _UNTIED,
     "llama4_text": {**_UNTIED, "shared_is_dense": True, "full_every": 4},
     "longcat_flash": _UNTIED,
+    "mamba": {**_STATE_SPACE, "tie_word_embeddings": True},
+    "mamba2": {**_STATE_SPACE, "tie_word_embeddings": False},
     "mimo_v2_flash": _UNTIED,
     "minicpm": _TIED,
     "minicpm3": _TIED,
@@ -120,6 +126,7 @@ FAMILY_DEFAULTS: Mapping[str, Defaults] = {
     "ministral3": _WINDOWED,
     "mistral": _WINDOWED,
     "mixtral": _WINDOWED,
+    "mllama_text_model": _UNTIED,
     "mpt": {**_PLAIN, "tie_word_embeddings": True},
     "nemotron": {"tie_word_embeddings": False, "gated": False},
     "nemotron-nas": _UNTIED,

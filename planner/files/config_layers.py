@@ -53,7 +53,7 @@ def read_layers(config: Config, hidden: int) -> Layers:
     config.layers = layers
     found = _read_blocks(config, hidden, layers, draft_layers(config))
     config.layer = None
-    side = odd.side_parameters(config, hidden, layers)
+    side = odd.side_parameters(config, hidden, layers) + odd.image_layer_parameters(config, hidden, layers)
     return Layers(found, layers, side, odd.reused_parameters(config, hidden, found))
 
 
@@ -73,7 +73,7 @@ def _read_blocks(config: Config, hidden: int, layers: int, spare: int) -> list[B
             return odd.searched_blocks(config, hidden, listed)
         config.overrides = dict(enumerate(listed))  # Puzzle: sizes that differ by layer
         config.value("block_type")
-    single = odd.single_blocks(config, hidden, layers)
+    single = odd.state_space_blocks(config, hidden, layers) or odd.single_blocks(config, hidden, layers)
     return _blocks(config, hidden, layers, spare) if single is None else single
 
 
@@ -100,8 +100,11 @@ def _blocks(config: Config, hidden: int, layers: int, spare: int) -> list[Block]
     words, mixer_of = _mixer_reader(config, hidden, layers, spare)
     sparse = blocks.expert_layers(config, layers, spare) if blocks.has_experts(config) else None
     borrowed = _borrowed(config, layers)
+    passed_by = odd.image_layers(config, layers)
     found: list[Block] = []
     for layer, word in enumerate(words):
+        if layer in passed_by:
+            continue
         config.layer = layer
         block = _feed_forward(config, hidden, sparse, layer, borrowed[layer])
         if word == MAMBA and BOTH in words:  # Zamba2: only the shared blocks feed forward

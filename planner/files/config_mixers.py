@@ -228,26 +228,30 @@ def delta_of(inner: Config) -> RecurrentMixer:
 
 def mamba(config: Config, hidden: int) -> RecurrentMixer:
     """A state-space layer: Mamba-2 when it has heads, else Mamba-1."""
-    if config.has(*MAMBA_HEADS):
-        return _mamba2(config, hidden)
-    channels = config.whole("mamba_expand") * hidden
-    step_rank = config.value("mamba_dt_rank")
+    alone = config.flag("only_state_space", default=False)
+    if config.has(*MAMBA_HEADS) or (alone and config.has("num_heads")):
+        return _mamba2(config, hidden, alone)
+    channels = config.whole("mamba_expand", "expand") * hidden
+    config.value("intermediate_size" if alone else "mamba_expand")
+    step_rank = config.value("mamba_dt_rank", "time_step_rank")
     if step_rank not in (None, "auto", math.ceil(hidden / 16)):
         config.fault(f"mamba_dt_rank: {step_rank!r} is not the usual hidden size / 16 = {math.ceil(hidden / 16)}")
-    return RecurrentMixer(1, channels, config.whole("mamba_d_state"), 1, config.whole("mamba_d_conv"), "mamba1")
+    state, conv = config.whole("mamba_d_state", "state_size"), config.whole("mamba_d_conv", "conv_kernel")
+    return RecurrentMixer(1, channels, state, 1, conv, "mamba1")
 
 
-def _mamba2(config: Config, hidden: int) -> RecurrentMixer:
-    heads = config.whole(*MAMBA_HEADS)
+def _mamba2(config: Config, hidden: int, alone: bool) -> RecurrentMixer:
+    """`alone`: the model has no attention, so that plain `num_heads` and `head_dim` are those of the mixer."""
+    heads = config.whole(*MAMBA_HEADS, *(("num_heads",) if alone else ()))
     expand = config.whole("expand", "mamba_expand", default=2)
-    names = ("mamba_head_dim", "mamba_d_head", "mamba_headdim")
+    names = ("mamba_head_dim", "mamba_d_head", "mamba_headdim", *(("head_dim",) if alone else ()))
     automatic = config.value(*names) in (None, "auto")
     inner = config.whole("mamba_d_ssm", default=expand * hidden)
     dim = inner // heads if automatic else config.whole(*names)
     return RecurrentMixer(
         key_heads=config.whole("n_groups", "mamba_n_groups", "mamba_ngroups", default=1),
         value_heads=heads,
-        key_dim=config.whole("ssm_state_size", "mamba_d_state"),
+        key_dim=config.whole("ssm_state_size", "mamba_d_state", "state_size"),
         value_dim=dim,
         conv_tokens=config.whole("conv_kernel", "mamba_d_conv"),
         kind="mamba2",

@@ -17,6 +17,14 @@ from planner.records import DenseFeedForward, Experts, FeedForward, Mixer
 PATTERN_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
+def state_space_blocks(config: Config, hidden: int, layers: int) -> list[Block]:
+    """Layers of one state-space mixer each and nothing else (Mamba, Mamba-2); empty when the model attends."""
+    if not config.flag("only_state_space", default=False):
+        return []
+    config.note("states of fixed size in place of a KV cache; the file states no longest context, and none is assumed")
+    return [Block(mixers.mamba(config, hidden), None)] * layers
+
+
 def single_blocks(config: Config, hidden: int, layers: int) -> list[Block] | None:
     """Layers that hold one block each, spelled by letter or word (Nemotron-H); None when this model has none such."""
     pattern = config.per_layer("hybrid_override_pattern", layers)
@@ -121,6 +129,31 @@ def side_parameters(config: Config, hidden: int, layers: int) -> int:
     rank = config.whole("laurel_rank", default=0, smallest=0)
     config.note(f"per-layer embeddings of {table / 1e9:.2f} billion parameters are looked up: held, not active")
     return table + projections + 2 * (streams - 1) * hidden * hidden + 2 * hidden * rank * layers
+
+
+def image_layers(config: Config, layers: int) -> frozenset[int]:
+    """Layers that attend to the tokens of images instead of text (Llama 3.2 Vision)."""
+    listed = frozenset(config.numbers("cross_attention_layers"))
+    if listed and not listed <= set(range(layers)):
+        config.fault(f"cross_attention_layers: {max(listed)} is not one of the layers 0 to {layers - 1}")
+    return listed
+
+
+def image_layer_parameters(config: Config, hidden: int, layers: int) -> int:
+    """What layers that attend to images hold: text passes them by, so they are held and not active."""
+    count = len(image_layers(config, layers))
+    if not count:
+        return 0
+    mixer = mixers.softmax(config, hidden, windowed=False)
+    block = blocks.dense(config, hidden)
+    rows = mixer.query_heads * (mixer.key_dim + mixer.value_dim) + mixer.kv_heads * (mixer.key_dim + mixer.value_dim)
+    held = hidden * (rows + (3 if block.gated else 2) * block.intermediate)
+    kv_bytes = 2 * count * mixer.kv_heads * (mixer.key_dim + mixer.value_dim)
+    config.note(
+        f"{count} layers attend to images and text passes them by: held, not active; each image token cached takes "
+        f"{kv_bytes:,} bytes in bf16 besides"
+    )
+    return count * held
 
 
 def reused_parameters(config: Config, hidden: int, found: list[Block]) -> int:

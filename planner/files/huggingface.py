@@ -31,7 +31,6 @@ CONTEXT = (
 )  # fmt: skip
 # Features with a known meaning that the record of a shape cannot hold.
 NOT_COUNTED = {
-    "cross_attention_layers": "layers that attend to the tokens of an encoder",
     "attention_window_size": "recurrent layers of the Griffin family",
     "engram_layers": "layers that look tokens up in a memory of n-grams",
 }

@@ -356,4 +356,31 @@ HYBRIDS = [
          tie_word_embeddings=False), 398.0, 2 * 9 * 8 * 128 * 2, active=94.0, state=63 * 16384 * 16 * 4),
 ]  # fmt: skip
 
-ALL = [*DENSE, *MIXTURES, *HYBRIDS]
+STATE_SPACES = [
+    # 64 layers of 4096 x (16384 + 8192) + 8192 x (16 + 4 + 288 + 256) and both tables of 65,024 x 4,096
+    Case("tiiuae/falcon-mamba-7b", {"architectures": ["FalconMambaForCausalLM"], "model_type": "falcon_mamba",
+         "hidden_size": 4096, "intermediate_size": 8192, "num_hidden_layers": 64, "state_size": 16, "expand": 2,
+         "conv_kernel": 4, "time_step_rank": 256, "vocab_size": 65024, "hidden_act": "silu", "use_bias": False,
+         "use_conv_bias": True, "use_mambapy": False, "tie_word_embeddings": False, "residual_in_fp32": True,
+         "mixer_rms_eps": 1e-6, "rescale_prenorm_residual": False, "torch_dtype": "bfloat16"}, 7.27, 0,
+         state=64 * 8192 * 16 * 4, layers=64),
+    Case("mistralai/Mamba-Codestral-7B-v0.1", {"architectures": ["Mamba2ForCausalLM"], "model_type": "mamba2",
+         "hidden_size": 4096, "num_hidden_layers": 64, "num_heads": 128, "head_dim": 64, "state_size": 128,
+         "n_groups": 8, "expand": 2, "conv_kernel": 4, "chunk_size": 256, "vocab_size": 32768, "hidden_act": "silu",
+         "norm_before_gate": True, "rms_norm": True, "use_conv_bias": True, "tie_word_embeddings": False,
+         "time_step_rank": 256, "torch_dtype": "bfloat16"}, 7.29, 0, state=64 * 128 * 64 * 128 * 4, layers=64),
+]  # fmt: skip
+
+VISION = [
+    # text decoder of an 11 B model: 32 layers as Llama-3.1-8B and 8 that text passes by
+    Case("meta-llama/Llama-3.2-11B-Vision", {"architectures": ["MllamaForConditionalGeneration"],
+         "model_type": "mllama", "image_token_index": 128256, "torch_dtype": "bfloat16",
+         "text_config": _llama_like("mllama_text_model", 4096, 40, 32, 8, 14336, 128256,
+         max_position_embeddings=131072, cross_attention_layers=[3, 8, 13, 18, 23, 28, 33, 38],
+         tie_word_embeddings=False),
+         "vision_config": {"model_type": "mllama_vision_model", "hidden_size": 1280, "num_hidden_layers": 32,
+         "num_global_layers": 8, "attention_heads": 16, "intermediate_size": 5120, "vision_output_dim": 7680}},
+         9.78, 2 * 32 * 8 * 128 * 2, active=8.03, layers=40),
+]  # fmt: skip
+
+ALL = [*STATE_SPACES, *VISION, *DENSE, *MIXTURES, *HYBRIDS]

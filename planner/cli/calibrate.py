@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,13 +26,18 @@ def calibrate(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Overlay to write, ENGINE.yaml; else stdout.")
     ] = None,
+    concurrency: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=0.0, help="Requests in flight, for files that do not hold them."),
+    ] = None,
     models: ModelsOption = None,
     catalog: CatalogOption = None,
 ) -> int:
     """Fit engine constants to your own runs.
 
-    Reads results of vLLM bench, SGLang bench, AIPerf, GuideLLM, inference-perf and trtllm-bench, which do not say what
-    ran: name it with --deployment. Writes the engine's profile with what your runs add, whole or not at all.
+    Reads results of vLLM bench, SGLang bench, AIPerf, genai-perf, GuideLLM, inference-perf, trtllm-bench and others,
+    which do not say what ran: name it with --deployment. Writes the engine's profile with what your runs add, whole or
+    not at all.
 
     Exit code 0 when constants were fitted, 2 when the runs identify none or a file is at fault.
     """
@@ -39,13 +45,14 @@ def calibrate(
     from planner.cli.streams import tell, write_result
     from planner.errors import FieldError, InputError
 
-    runs, measured = _runs(files, deployment, models, tuple(catalog or ()))
+    folders = tuple(catalog or ())
+    runs, measured = _runs(files, deployment, models, folders, concurrency or math.nan)
     try:
         found = fit_runs(runs, measured)
     except FieldError as error:
         raise InputError(error.message) from error
     lines = _told(found, measured)
-    text = _overlay(found, runs[0], lines)
+    text = _overlay(found, runs[0], lines, folders)
     write_result(lambda _: text, out)
     for line in lines:
         tell(line)
@@ -53,7 +60,7 @@ def calibrate(
 
 
 def _runs(
-    files: list[Path], deployment: Path | None, models: Path | None, catalog: tuple[Path, ...]
+    files: list[Path], deployment: Path | None, models: Path | None, catalog: tuple[Path, ...], clients: float
 ) -> tuple[list[ClosedLoop], list[Measurement]]:
     """The usable runs. InputError when there are none, or when they are of several engines, models or accelerators."""
     from planner.calibration.validate import UNFITTED_FLAGS, resolve
@@ -64,7 +71,7 @@ def _runs(
     base = _deployed(deployment, catalog) if deployment else None
     runs, measured, faults = [], [], []
     for path in files:
-        for one in read_benchmark(path):
+        for one in read_benchmark(path, clients):
             if UNFITTED_FLAGS & set(one.flags):
                 continue
             try:
@@ -131,16 +138,16 @@ def _percent(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.0f} %" if ratio > 0 else "not measured"
 
 
-def _overlay(found: Calibration, run: ClosedLoop, lines: list[str]) -> str:
+def _overlay(found: Calibration, run: ClosedLoop, lines: list[str], catalog: tuple[Path, ...]) -> str:
     from planner.calibration.calibrate import group_of
-    from planner.files.catalog import shipped_folder
-    from planner.files.measurements import engine_overlay
+    from planner.files.catalog import Catalog
+    from planner.files.engine_overlay import engine_overlay
 
     comments = [
         f"Profile of {run.engine.id} fitted to own runs of {run.model.id} on {run.accelerator.id}.",
         f"Use: --catalog with a folder that holds it as engines/{run.engine.id}.yaml",
         *lines,
     ]
-    profile = shipped_folder() / "engines" / f"{run.engine.id}.yaml"
+    profile = Catalog(catalog).engine_path(run.engine.id)
     cell = (run.model.id, run.accelerator.id)
     return engine_overlay(profile, {group_of(run, found.family): found.deviation}, cell, comments)

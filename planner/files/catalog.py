@@ -202,6 +202,10 @@ class Catalog:
         reader = self._reader("system", lambda document, stem: read_system(document, stem, parts))
         return self._once("system", self._known("system", name, str), reader)
 
+    def engine_path(self, name: str) -> Path:
+        """The file of an engine's id or alias. Raises KeyError when there is none."""
+        return self._paths["engine"][self._known("engine", name, engine_id)]
+
     def links(self) -> tuple[Link, ...]:
         return tuple(self._link(name) for name in self._ids("link"))
 

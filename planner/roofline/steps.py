@@ -131,7 +131,7 @@ def _decode_attention_s(worker: Worker, batch: Floats, context: Floats) -> Float
         total = total + softmax.count * _decode_softmax_s(softmax, batch, context)
     for latent in worker.latent:
         bandwidth = worker.accelerator.memory_bytes_per_s
-        total = total + latent.count * _decode_latent_s(latent, batch, context, bandwidth)
+        total = total + latent.count * decode_latent_s(latent, batch, context, bandwidth)
     for kind in worker.recurrent:
         time = operators.decode_recurrent_s(batch, kind.state_elements, kind.decode_bytes_per_s)
         total = total + kind.count * time
@@ -145,10 +145,11 @@ def _decode_softmax_s(kind: SoftmaxKind, batch: Floats, context: Floats) -> Floa
     )
 
 
-def _decode_latent_s(kind: LatentKind, batch: Floats, context: Floats, memory_bytes_per_s: float) -> Floats:
+def decode_latent_s(kind: LatentKind, batch: Floats, context_tokens: Floats, memory_bytes_per_s: float) -> Floats:
+    """One layer of latent attention over `batch` sequences of `context_tokens`: every entry, or those chosen."""
     time = operators.decode_mla_s(
         batch,
-        latent_entries(kind.mixer, context),
+        latent_entries(kind.mixer, context_tokens),
         kind.heads,
         kind.absorbed_width,
         kind.kv_bytes_per_token,
@@ -158,7 +159,7 @@ def _decode_latent_s(kind: LatentKind, batch: Floats, context: Floats, memory_by
         exponent=2.0,
     )
     if kind.top_k:  # the indexer scans 8-bit keys and a scale of every cached vector
-        scanned = context / (kind.mixer.compression_tokens or 1)
+        scanned = context_tokens / (kind.mixer.compression_tokens or 1)
         time = time + batch * scanned * ((kind.index_dim + 4.0) / (0.6 * memory_bytes_per_s))
     return time
 
@@ -181,7 +182,7 @@ def _prefill_attention_s(worker: Worker, chunk: Floats, prompt: Floats, cached: 
         )
         total = total + kind.count * share * whole
     for latent in worker.latent:
-        total = total + latent.count * share * _prefill_latent_s(latent, prompt, units, cached)
+        total = total + latent.count * share * prefill_latent_s(latent, prompt, units, cached)
         total = total + latent.count * (chunk > 0) * _expanded_s(latent, cached)
     for recurrent in worker.recurrent:
         scan = operators.prefill_recurrent_s(chunk, recurrent.state_elements, recurrent.prefill_flops_per_s)
@@ -197,19 +198,19 @@ def _expanded_s(kind: LatentKind, cached: Floats) -> Floats:
     return operators.expanded_latent_s(cached, kind.heads, kind.mixer.kv_rank, wide, kind.prefill_flops_per_s)
 
 
-def _prefill_latent_s(kind: LatentKind, prompt: Floats, compute_units: int, cached: Numbers = 0.0) -> Floats:
+def prefill_latent_s(kind: LatentKind, prompt_tokens: Floats, compute_units: int, cached_tokens: Numbers = 0.0) -> Floats:
     """Whole prompts of one layer: over what an indexer chose, over compressed vectors, and over the window beside."""
 
     def over(window_tokens: int) -> Floats:
         return operators.prefill_mla_s(
-            prompt,
+            prompt_tokens,
             kind.heads,
             kind.expanded_width,
             kind.softmax_tokens,
             compute_units,
             kind.prefill_flops_per_s,
             window_tokens,
-            cached,
+            cached_tokens,
         )
 
     window, compression = kind.mixer.window_tokens, kind.mixer.compression_tokens

@@ -36,8 +36,8 @@ from planner.serving.stacked_parts import (
 # Annotated for the numbers of one worker; all of them broadcast.
 operators: Any = _operators
 collectives: Any = _collectives
-decode_latent_s: Any = _steps._decode_latent_s
-prefill_latent_s: Any = _steps._prefill_latent_s
+decode_latent_s: Any = _steps.decode_latent_s
+prefill_latent_s: Any = _steps.prefill_latent_s
 
 Integers = NDArray[np.intp]
 Constants = Floats  # [rows, constants] in the order of CONSTANTS

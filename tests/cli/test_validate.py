@@ -175,3 +175,47 @@ def test_a_table_says_what_ran(
         writer.writerow(rows[0])
     assert call(monkeypatch, "calibrate", str(path)) == 0
     assert yaml.safe_load(capsys.readouterr().out)["id"] == "vllm"
+
+
+LLAMA = SCENARIO.replace("zai-org/GLM-5", "meta-llama/Llama-3.1-8B").replace("fp8", "bf16").replace("h200", "h100")
+LLAMA = LLAMA.replace("tp: 8", "tp: 1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["vllm_bench_serve.json", "vllm_serving_seconds.json", "sglang_bench.jsonl", "genai_perf.json", "aiperf.json",
+     "guidellm_v0.2.json", "inference_perf_stage.json", "llmperf_summary.json", "genai_bench.json", "lmbenchmark.csv",
+     "vllm_multi_turn.csv", "vllm_recorder.jsonl", "inference_perf_requests.json"],
+)  # fmt: skip
+def test_results_of_every_tool_become_an_overlay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "scenario.yaml").write_text(LLAMA)
+    result = RUNS.parents[1] / "bench" / name
+    assert call(monkeypatch, "calibrate", str(result), "--deployment", str(tmp_path / "scenario.yaml")) == 0
+    text = capsys.readouterr().out
+    (tmp_path / "vllm.yaml").write_text(text)
+    assert ("meta-llama/Llama-3.1-8B", "h100-sxm") in Catalog([tmp_path / "vllm.yaml"]).engine("vllm").measured_cells
+    assert "error before -> after" in text
+
+
+def test_a_profile_of_the_user_is_what_runs_are_added_to(
+    tmp_path: Path, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = yaml.safe_load(Catalog().engine_path("vllm").read_text())
+    own = tmp_path / "vllm.yaml"
+    own.write_text(yaml.safe_dump({**profile, "kind": "engine", "version": "mine", "token_budget": 4096}))
+    assert call(monkeypatch, "calibrate", files[0], "--deployment", files[1], "--catalog", str(own)) == 0
+    overlay = yaml.safe_load(capsys.readouterr().out)
+    assert (overlay["version"], overlay["token_budget"]) == ("mine", 4096)
+
+
+def test_a_file_without_requests_in_flight_needs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scenario.yaml").write_text(LLAMA)
+    result = str(RUNS.parents[1] / "bench" / "llmperf_requests.json")
+    asked = ["calibrate", result, "--deployment", str(tmp_path / "scenario.yaml")]
+    assert call(monkeypatch, *asked) == 2
+    assert "does not hold requests in flight" in capsys.readouterr().err
+    assert call(monkeypatch, *asked, "--concurrency", "5") == 0

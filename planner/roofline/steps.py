@@ -198,7 +198,9 @@ def _expanded_s(kind: LatentKind, cached: Floats) -> Floats:
     return operators.expanded_latent_s(cached, kind.heads, kind.mixer.kv_rank, wide, kind.prefill_flops_per_s)
 
 
-def prefill_latent_s(kind: LatentKind, prompt_tokens: Floats, compute_units: int, cached_tokens: Numbers = 0.0) -> Floats:
+def prefill_latent_s(
+    kind: LatentKind, prompt_tokens: Floats, compute_units: int, cached_tokens: Numbers = 0.0
+) -> Floats:
     """Whole prompts of one layer: over what an indexer chose, over compressed vectors, and over the window beside."""
 
     def over(window_tokens: int) -> Floats:

@@ -1,0 +1,331 @@
+"""Reuse where there is no trace: chats and agents described by users, turns, growth and think time.
+
+A user holds one session at a time and starts the next when it ends. Turn k of a session sends everything so far: the
+system prompt that all users share, the first message, and what each turn added. What it sent the turn before is found
+in the cache if that was used within the cache's characteristic time, the window whose working set is the capacity
+(Denning; MODELLING §9):
+
+    working set(T) = shared (1 - exp(-uses of it in T)) + users * sum over turns of rate * tokens * E[min(gap, T)]
+
+A last turn is never used again and stays for T. With gaps that are all equal the hit ratio is a step, and the step
+stands at capacity = shared + users * mean context: the cliff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import erfc, expm1, isfinite, log, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from planner.reuse.records import CachedLengths, Floats
+
+_HALVINGS = 100  # of a bracket around a root: more than the digits of a double
+_LONGEST_S = 1e15
+_SIGMA_LEAST = 1e-9  # a lognormal narrower than this is a fixed time
+_ROUNDING = 1e-9  # of a block, when tokens are cut into whole ones
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgents:
+    """Bursts of sub-agents: now and then a turn starts several children, and waits for all of them.
+
+    Attributes
+    ----------
+    children : started together.   every_turns : parent turns from one burst to the next.
+    shared_tokens : prompt that all sub-agents of all users share.   first_tokens : own task of a child.
+    turns, growth_tokens, output_tokens, gap_s : of a child, as for a session; `gap_s` from one turn to the next.
+    """
+
+    children: int
+    every_turns: float
+    shared_tokens: float
+    first_tokens: float
+    turns: int
+    growth_tokens: float
+    output_tokens: float
+    gap_s: float
+
+    def __post_init__(self) -> None:
+        _check_at_least(self, 0.0, "shared_tokens", "first_tokens", "growth_tokens", "output_tokens")
+        _check_at_least(self, 1.0, "children", "every_turns", "turns")
+        _check_above_zero("gap_s", self.gap_s)
+        _check_above_zero("shared_tokens + first_tokens", self.shared_tokens + self.first_tokens)
+
+    @property
+    def own_tokens(self) -> Floats:
+        """Context beside the shared prompt at each turn of a child, shape (turns,)."""
+        return _growing(self.first_tokens, self.growth_tokens + self.output_tokens, self.turns)
+
+    @property
+    def duration_s(self) -> float:
+        return self.turns * self.gap_s
+
+    @property
+    def burst_tokens(self) -> float:
+        """KV of one burst when its children end: the shared prompt once, each child's context and last output."""
+        return self.shared_tokens + self.children * (float(self.own_tokens[-1]) + self.output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Users in a closed loop of turns.
+
+    Attributes
+    ----------
+    users : sessions alive at a time.   turns : requests of one session.
+    system_tokens : prompt that all sessions share.   first_tokens : own part of the first prompt.
+    growth_tokens : what the user or a tool adds per turn.   output_tokens : answer, which the next prompt repeats.
+    think_s, think_scv : mean and squared coefficient of variation of the pause between answer and next turn.
+    service_s : time to answer.   outputs_cached : whether the answer's own KV is kept where the next prompt looks;
+        traces count it as new.   sub_agents : bursts of children, if any.
+    """
+
+    users: float
+    turns: int
+    system_tokens: float
+    first_tokens: float
+    growth_tokens: float
+    output_tokens: float
+    think_s: float
+    think_scv: float = 0.0
+    service_s: float = 0.0
+    outputs_cached: bool = False
+    sub_agents: SubAgents | None = None
+
+    def __post_init__(self) -> None:
+        _check_at_least(self, 0.0, "system_tokens", "first_tokens", "growth_tokens", "output_tokens")
+        _check_at_least(self, 0.0, "think_s", "think_scv", "service_s")
+        _check_at_least(self, 1.0, "turns")
+        _check_above_zero("users", self.users)
+        _check_above_zero("think_s + service_s", self.think_s + self.service_s)
+        _check_above_zero("system_tokens + first_tokens", self.system_tokens + self.first_tokens)
+
+    @property
+    def own_tokens(self) -> Floats:
+        """Context beside the system prompt at each turn, shape (turns,)."""
+        return _growing(self.first_tokens, self.growth_tokens + self.output_tokens, self.turns)
+
+    @property
+    def turn_gap_s(self) -> float:
+        """Mean time from one turn of a user to the next, bursts included."""
+        waits = self.sub_agents.duration_s / self.sub_agents.every_turns if self.sub_agents else 0.0
+        return self.think_s + self.service_s + waits
+
+    @property
+    def session_s(self) -> float:
+        """Mean life of a session; users = session_s * new sessions per second."""
+        return self.turns * self.turn_gap_s
+
+    @property
+    def requests_per_s(self) -> float:
+        """Turns of all users and their sub-agents."""
+        return sum(stream.turns_per_s for stream in _streams(self)) * self.users
+
+
+def _growing(first_tokens: float, step_tokens: float, turns: int) -> Floats:
+    return np.asarray(first_tokens + np.arange(turns) * step_tokens, dtype=float)
+
+
+def _check_at_least(record: object, least: float, *names: str) -> None:
+    for name in names:
+        value = getattr(record, name)
+        if not (isfinite(value) and value >= least):
+            raise ValueError(f"{name} must be finite and at least {least:g}, got {value}")
+
+
+def _check_above_zero(name: str, value: float) -> None:
+    if not (isfinite(value) and value > 0.0):
+        raise ValueError(f"{name} must be finite and above 0, got {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A fixed time and a lognormal one after it, of mean `mean_s`."""
+
+    fixed_s: float
+    mean_s: float
+    scv: float
+
+    def within(self, window_s: float) -> float:
+        """P(gap <= window)."""
+        rest, sigma = window_s - self.fixed_s, sqrt(log(1.0 + self.scv))
+        if self.mean_s == 0.0 or sigma < _SIGMA_LEAST:
+            return 1.0 if rest >= self.mean_s else 0.0
+        return _normal((log(rest / self.mean_s) + sigma**2 / 2.0) / sigma) if rest > 0.0 else 0.0
+
+    def kept_s(self, window_s: float) -> float:
+        """E[min(gap, window)]."""
+        rest, sigma = window_s - self.fixed_s, sqrt(log(1.0 + self.scv))
+        if rest <= 0.0:
+            return window_s
+        if self.mean_s == 0.0 or sigma < _SIGMA_LEAST:
+            return self.fixed_s + min(self.mean_s, rest)
+        score = (log(rest / self.mean_s) + sigma**2 / 2.0) / sigma
+        return self.fixed_s + self.mean_s * _normal(score - sigma) + rest * (1.0 - _normal(score))
+
+
+def _normal(score: float) -> float:
+    return 0.5 * erfc(-score / sqrt(2.0))
+
+
+def _within(gaps: _Gaps, window_s: float) -> float:
+    return sum(weight * gap.within(window_s) for weight, gap in gaps)
+
+
+_Gaps = tuple[tuple[float, _Gap], ...]  # weights that sum to 1, and laws
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stream:
+    """Chains of turns that one user starts, `chains_per_s` on average; kept_tokens: of an answer, for the next turn."""
+
+    chains_per_s: float
+    shared_tokens: float
+    own_tokens: Floats
+    output_tokens: float
+    kept_tokens: float
+    gaps: _Gaps
+
+    @property
+    def turns_per_s(self) -> float:
+        return self.chains_per_s * self.own_tokens.size
+
+    def working_set(self, window_s: float) -> float:
+        """Own tokens of one user's chains used within the window."""
+        kept_s = sum(weight * gap.kept_s(window_s) for weight, gap in self.gaps)
+        return self.chains_per_s * float(self.own_tokens[:-1].sum() * kept_s + self.own_tokens[-1] * window_s)
+
+    def shared_within(self, window_s: float, users: float) -> float:
+        """Chance that somebody used the shared prompt within the window."""
+        return -expm1(-self.turns_per_s * users * window_s)
+
+    def found(self, window_s: float | None, users: float) -> tuple[Floats, Floats]:
+        """Cached tokens (outcomes, turns) and their chances: all of the last turn, the shared prompt, nothing."""
+        turns = self.own_tokens.size
+        before = np.concatenate(([0.0], self.own_tokens[:-1] + self.kept_tokens))
+        whole = np.minimum(self.shared_tokens + before, self.shared_tokens + self.own_tokens)
+        again = np.full(turns, 1.0 if window_s is None else _within(self.gaps, window_s))
+        again[0] = 0.0
+        shared = 1.0 if window_s is None else self.shared_within(window_s, users)
+        cached = np.stack((whole, np.full(turns, self.shared_tokens), np.zeros(turns)))
+        return cached, np.stack((again, (1.0 - again) * shared, (1.0 - again) * (1.0 - shared)))
+
+
+def _streams(session: Session) -> tuple[_Stream, ...]:
+    """The turns of a user, and those of the sub-agents they start."""
+    sub, plain = session.sub_agents, _Gap(session.service_s, session.think_s, session.think_scv)
+    gaps: _Gaps = ((1.0, plain),)
+    if sub is not None:
+        share = 1.0 / sub.every_turns
+        gaps = ((1.0 - share, plain), (share, replace(plain, fixed_s=plain.fixed_s + sub.duration_s)))
+    kept = session.output_tokens if session.outputs_cached else 0.0
+    rate = 1.0 / session.session_s
+    own = _Stream(rate, session.system_tokens, session.own_tokens, session.output_tokens, kept, gaps)
+    if sub is None:
+        return (own,)
+    bursts = sub.children * session.turns / sub.every_turns
+    kept = sub.output_tokens if session.outputs_cached else 0.0
+    steps = ((1.0, _Gap(sub.gap_s, 0.0, 0.0)),)
+    return own, _Stream(rate * bursts, sub.shared_tokens, sub.own_tokens, sub.output_tokens, kept, steps)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReuse:
+    """Reuse of described sessions in one cache of `block_tokens` blocks; answers as `TraceReuse` does, by estimate."""
+
+    session: Session
+    block_tokens: int
+
+    @property
+    def ceiling(self) -> float:
+        """Share of prompt tokens that some earlier prompt had, with room for everything."""
+        return self._law(None).token_hit_ratio
+
+    @property
+    def token_ceiling(self) -> float:
+        return self.ceiling
+
+    def hit_ratio(self, capacity_blocks: ArrayLike) -> Floats:
+        """Share of prompt tokens found by capacity; the shape of `capacity_blocks`."""
+        return _each(lambda blocks: self.joint_law(blocks).token_hit_ratio, capacity_blocks)
+
+    def token_hit_ratio(self, capacity_blocks: ArrayLike) -> Floats:
+        """The same: blocks of a description weigh what their tokens do."""
+        return self.hit_ratio(capacity_blocks)
+
+    def joint_law(self, capacity_blocks: float) -> CachedLengths:
+        """Cached, input and output tokens of a request at one capacity: up to three atoms per turn."""
+        return self._law(self.characteristic_time_s(capacity_blocks))
+
+    def working_set_tokens(self, window_s: ArrayLike) -> Floats:
+        """Mean tokens used within the last `window_s`, each counted once; its shape."""
+        return _each(self._working_set, window_s)
+
+    def characteristic_time_s(self, capacity_blocks: float) -> float:
+        """How long the cache keeps what is not used: the window whose working set is the capacity."""
+        tokens = capacity_blocks * self.block_tokens
+        return _crossing(self._working_set, tokens, self.session.turn_gap_s)
+
+    def live_tokens(self) -> float:
+        """What must be kept for half of the returning turns to find their context: shared + users x live context."""
+        return self._working_set(self._median_gap_s())
+
+    def cliff_users(self, capacity_blocks: float) -> float:
+        """Users at which half of the returning turns no longer find their context: N_c.
+
+        With equal gaps N_c = (capacity - shared) / mean own context; 0 where the shared prompts alone do not fit.
+        """
+        window_s, streams = self._median_gap_s(), _streams(self.session)
+        shared = sum(stream.shared_tokens for stream in streams)
+        live = sum(stream.working_set(window_s) for stream in streams)
+        return max(capacity_blocks * self.block_tokens - shared, 0.0) / live
+
+    def _median_gap_s(self) -> float:
+        gaps = _streams(self.session)[0].gaps
+        return _crossing(lambda window_s: _within(gaps, window_s), 0.5, self.session.turn_gap_s, above=True)
+
+    def _working_set(self, window_s: float) -> float:
+        users = self.session.users
+        return sum(
+            stream.shared_tokens * stream.shared_within(window_s, users) + users * stream.working_set(window_s)
+            for stream in _streams(self.session)
+        )
+
+    def _law(self, window_s: float | None) -> CachedLengths:
+        """Of a cache that keeps what is not used for `window_s`; None: forever."""
+        parts = []
+        for stream in _streams(self.session):
+            cached, chances = stream.found(window_s, self.session.users)
+            in_blocks = np.floor(cached / self.block_tokens + _ROUNDING) * self.block_tokens
+            prompts = np.broadcast_to(stream.shared_tokens + stream.own_tokens, cached.shape)
+            outputs = np.full(cached.shape, stream.output_tokens)
+            parts.append(np.stack((in_blocks, prompts, outputs, chances * stream.chains_per_s)).reshape(4, -1))
+        atoms = np.concatenate(parts, axis=1)
+        atoms = atoms[:, atoms[3] > 0.0]
+        return CachedLengths(atoms[0].copy(), atoms[1].copy(), atoms[2].copy(), atoms[3] / atoms[3].sum())
+
+
+def _each(function: Callable[[float], float], values: ArrayLike) -> Floats:
+    asked = np.asarray(values, dtype=float)
+    return np.array([function(float(value)) for value in asked.flat]).reshape(asked.shape)
+
+
+def _crossing(rising: Callable[[float], float], level: float, guess: float, *, above: bool = False) -> float:
+    """Where `rising` reaches `level`: the last place found below it, or with `above` the first not below."""
+    low, high = 0.0, guess
+    while rising(high) < level and high < _LONGEST_S:
+        low, high = high, 2.0 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rising(middle) < level else (low, middle)
+    return high if above else low
+
+
+def session_reuse(session: Session, block_tokens: int) -> SessionReuse:
+    """Reuse of a session description in blocks of `block_tokens`. Raises ValueError when it is below 1."""
+    if block_tokens < 1:
+        raise ValueError(f"block_tokens must be at least 1, got {block_tokens}")
+    return SessionReuse(session, block_tokens)

@@ -233,6 +233,35 @@ class MemoryRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectorRule:
+    """Which prefill and decode workers a connector can move KV caches between (`facts/engines/memory_rules.csv`)."""
+
+    tp: Literal["any", "multiple", "equal"]  # of the prefill and the decode worker
+    prefill_tp_above_decode: Literal["always", "kv-heads", "latent", "never"]
+    # kv-heads: while prefill copies no key-value head; latent: for latent and recurrent attention only
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDefault:
+    """What an engine chooses on accelerators of at least this memory where its command line says nothing."""
+
+    least_bytes: float
+    token_budget: int
+    max_batch: int
+    but_not: tuple[str, ...] = ()  # beginnings of accelerator ids
+
+
+@dataclass(frozen=True, slots=True)
+class OlderRule:
+    """The memory rule of versions up to `until`, which begins with the same numbers (0.20 holds 0.20.1)."""
+
+    until: str
+    memory: MemoryRule
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class IntervalFactors:
     """Low and high factor on step times and on TTFT that hold `coverage` of measured runs (FIDELITY §9)."""
 
@@ -261,6 +290,12 @@ class EngineProfile:
     provenance: Provenance
     sha256: str = ""
     deviations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # "mode/level/key" -> constant -> log
+    connectors: Mapping[str, ConnectorRule] = field(default_factory=dict)
+    connector: str = ""  # the one that moves caches; empty: nothing is known to refuse
+    refused_mixers: frozenset[str] = frozenset()  # kinds of recurrent mixers that the engine lacks
+    kv8_needs_fp8_units: Literal["never", "latent", "always"] = "never"  # for which attention an 8-bit cache does
+    device_defaults: tuple[DeviceDefault, ...] = ()  # largest memory first
+    older: tuple[OlderRule, ...] = ()  # oldest first
 
 
 # ---------------------------------------------------------------------------------------------------------- workload

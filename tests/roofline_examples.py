@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from planner.records import (
     Accelerator,
+    ConnectorRule,
     DenseFeedForward,
     EngineConstants,
     EngineProfile,
@@ -287,9 +288,25 @@ VLLM = EngineProfile(
     intervals={},
     measured_cells=frozenset(),
     provenance=Provenance("", "", "measured"),
+    connectors={"nixl": ConnectorRule("multiple", "kv-heads")},
+    connector="nixl",
 )
-SGLANG = replace(VLLM, id="sglang", version="0.5.23", scheduling="prefill-first", memory=SGLANG_RULE)
-TENSORRT = replace(VLLM, id="tensorrt-llm", version="1.3", memory=TENSORRT_RULE, reserved_output_fraction=1.0)
+SGLANG = replace(
+    VLLM,
+    id="sglang",
+    version="0.5.23",
+    scheduling="prefill-first",
+    memory=SGLANG_RULE,
+    connectors={"nixl": ConnectorRule("multiple", "always")},
+)
+TENSORRT = replace(
+    VLLM,
+    id="tensorrt-llm",
+    version="1.3",
+    memory=TENSORRT_RULE,
+    reserved_output_fraction=1.0,
+    connectors={"nixl": ConnectorRule("any", "always")},
+)
 
 
 def worker(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, catalog, simulate, size, validate
+from planner.cli import calibrate, catalog, export, simulate, size, validate
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -93,6 +93,16 @@ _COMMANDS = (
         "calibrate",
         calibrate.calibrate,
         ("planner calibrate result.json --deployment scenario.yaml -o my-catalog/engines/vllm.yaml",),
+    ),
+    (
+        app,
+        "export",
+        export.export,
+        (
+            "planner export scenario.yaml --to vllm -o launch",
+            "planner export result.json --to dynamo -o launch --force",
+            "planner export scenario.yaml --to llm-d --connector mooncake -o launch",
+        ),
     ),
     (app, "schema", catalog.schema, ("planner schema hardware > accelerator.schema.json", "planner schema scenario")),
     (

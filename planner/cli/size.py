@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +11,7 @@ import typer
 from planner.cli.options import CatalogOption, Format, FormatOption, OutOption, QuietOption, VerboseOption
 
 if TYPE_CHECKING:
-    from planner.records import Plan
+    from planner.records import Plan, Scenario
 
 NOTHING_FITS = 1
 
@@ -62,17 +63,29 @@ def answer(path: Path, catalog: tuple[Path, ...], question: Literal["size", "eva
     InputError
         Everything that is wrong with the files.
     """
+    from planner.files.scenario import load_scenario
+
+    return answered(load_scenario(path, catalog), path, question)
+
+
+def answered(
+    scenario: Scenario,
+    path: Path,
+    question: Literal["size", "evaluate"],
+    way_out: Callable[[], str] = lambda: "",
+) -> Plan:
+    """The plan of a scenario that was read from `path`; `way_out` is added to what computing refuses."""
     from planner.errors import FieldError, InputError
-    from planner.files.scenario import field_fault, load_scenario
+    from planner.files.scenario import field_fault
     from planner.files.yamlfile import load
 
     try:
-        scenario = load_scenario(path, catalog)
         from planner import sizing  # only now: faults of the files are told without loading the formulas
 
         plan: Plan = sizing.size(scenario) if question == "size" else sizing.evaluate(scenario)
     except FieldError as error:
-        raise InputError([field_fault(load(path), error)]) from error
+        told = FieldError(error.field, error.message + way_out())
+        raise InputError([field_fault(load(path), told)]) from error
     return plan
 
 

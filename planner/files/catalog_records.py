@@ -8,6 +8,7 @@ from typing import Any
 
 from planner import units
 from planner.errors import Fault
+from planner.files.catalog_engines import read_launch_rules
 from planner.files.catalog_fields import Fields, finish
 from planner.files.catalog_tables import ACCELERATOR_COUNTS, ACCELERATOR_QUANTITIES, STATUSES
 from planner.files.nearest import did_you_mean
@@ -302,6 +303,7 @@ def read_engine(document: Document, stem: str) -> EngineProfile:
         "measured_cells": _cells(fields),
         "deviations": _deviations(fields),
         "provenance": fields.origin("provenance"),
+        **read_launch_rules(fields, read_memory_rule),
     }
     fields.known["provenance"] = None
     fields.refuse_unknown()
@@ -311,8 +313,11 @@ def read_engine(document: Document, stem: str) -> EngineProfile:
 
 def _memory_rule(fields: Fields) -> MemoryRule | None:
     inner = fields.inner("memory", required=True)
-    if inner is None:
-        return None
+    return None if inner is None else read_memory_rule(inner)
+
+
+def read_memory_rule(inner: Fields) -> MemoryRule:
+    """One memory rule, of the current version or of older ones."""
     reading: dict[str, Any] = {
         "basis": inner.text("basis", "total", _BASES, "total"),
         "fraction": inner.ratio("fraction", "0.9", 1.0),

@@ -106,8 +106,11 @@ def _plan(answer: _Answer) -> Document:
         "price_basis": answer.money.basis or None,
     }
     if deployment.prefill is not None:
-        result["prefill"] = _pool(deployment.prefill) | _load(prediction.prefill)
+        budget = deployment.prefill.token_budget or answer.scenario.engine.token_budget
+        result["prefill"] = _pool(deployment.prefill) | _load(prediction.prefill) | {"token_budget": budget}
         result["decode"] = _pool(deployment.decode) | _load(prediction.decode) | _batch(deployment, prediction)
+        if deployment.decode.token_budget:
+            result["decode"]["token_budget"] = deployment.decode.token_budget
     else:
         budget = deployment.decode.token_budget or answer.scenario.engine.token_budget
         result["colocated"] = (

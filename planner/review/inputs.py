@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -116,6 +117,8 @@ def _workload(workload: Workload) -> Document:
         "peak_duration_s": workload.peak_duration_s,
         "input_tokens": length_statistics(lengths.input_tokens, lengths.weights),
         "output_tokens": length_statistics(lengths.output_tokens, lengths.weights),
+        "longest_input_tokens": math.ceil(lengths.input_tokens.max()),
+        "longest_request_tokens": math.ceil((lengths.input_tokens + lengths.output_tokens).max()),
     }
 
 

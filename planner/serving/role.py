@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from planner.engines.constants import serving_constants
-from planner.engines.rules import why_not_worker
+from planner.engines.rules import why_not_cache, why_not_worker
 from planner.errors import FieldError
 from planner.queueing.occupancy import batch_for_memory
 from planner.records import Accelerator, EngineConstants, Floats, Pool, Scenario
@@ -206,7 +206,9 @@ def build_role(
 ) -> Role:
     """Bind a worker shape to a role. Raises FieldError when the model, the memory or the engine cannot run it."""
     engine = scenario.engine
-    reason = why_not_worker(engine, scenario.model, pool, name, scenario.weights)
+    reason = why_not_worker(engine, scenario.model, pool, name, scenario.weights) or why_not_cache(
+        engine, scenario.model, scenario.kv_dtype, accelerator
+    )
     if reason:
         raise FieldError(f"deployment.{name}", reason)
     if name == "colocated" and pool.dp > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from planner.engines.rules import why_not_mode
+from planner.engines.rules import why_not_cache, why_not_mode
 from planner.errors import FieldError
 from planner.records import Alternative, Deployment, Limit, Mode, Note, Plan, Pool, Prediction, Scenario
 from planner.serving.outcome import Outcome
@@ -54,6 +54,7 @@ def size(scenario: Scenario) -> Plan:
     load = traffic(scenario.workload)
     basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators))
     _refuse_unpriced(scenario, basis)
+    _refuse_unrunnable(scenario)
     results = [_search(scenario, load, mode, basis) for mode in MODES if not why_not_mode(scenario.engine, mode)]
     groups = _groups(results)
     tried = (_first_that_holds(scenario, load, group) for group in groups.values())
@@ -111,6 +112,14 @@ def _refuse_unpriced(scenario: Scenario, basis: str) -> None:
     for budget in scenario.budgets:
         if not basis and budget.name.startswith("usd"):
             raise FieldError(f"budgets.{budget.name}", "no price basis covers every candidate, so USD cannot be judged")
+
+
+def _refuse_unrunnable(scenario: Scenario) -> None:
+    """A model whose layers or cache the engine lacks on every candidate: no split of it would help."""
+    every = (*scenario.prefill_accelerators, *scenario.decode_accelerators)
+    reasons = [why_not_cache(scenario.engine, scenario.model, scenario.kv_dtype, one) for one in every]
+    if reasons and all(reasons):
+        raise FieldError("engine", reasons[0])
 
 
 def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Candidate]) -> Judged | None:

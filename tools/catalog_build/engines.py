@@ -75,6 +75,86 @@ _RULES = {
         "as vLLM on large accelerators", "usual default on 80 GB accelerators",
     ),
 }  # fmt: skip
+# What engines run beyond that: facts/engines/memory_rules.csv and flags.csv. Rows of a section as they are written.
+_LAUNCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "vllm": {
+        "connectors": {
+            "nixl": {
+                "tp": "multiple", "prefill_tp_above_decode": "kv-heads",
+                "source": "vllm 0.33.0 wheel: nixl/base_worker.py, tp_mapping.py; latents and hybrids may always",
+            },
+            "mooncake": {
+                "tp": "multiple", "prefill_tp_above_decode": "always",
+                "source": "vllm 0.33.0 wheel: mooncake_connector.py handles both directions",
+            },
+            "lmcache": {
+                "tp": "equal", "prefill_tp_above_decode": "never",
+                "source": "lmcache 0.5.6 wheel: pd_backend.py lists ports by rank; inferred",
+            },
+            "nixl/llm-d": {
+                "tp": "multiple", "prefill_tp_above_decode": "latent",
+                "source": "llm-d docs/operations/disaggregation, checked there against vLLM 0.25 and 0.26",
+            },
+            "mooncake/llm-d": {
+                "tp": "equal", "prefill_tp_above_decode": "never",
+                "source": "llm-d guide 027a053: equal tensor parallelism",
+            },
+        },
+        "device_defaults": {
+            "160 GiB": {"token_budget": "16384", "max_batch": "1024"},
+            "70 GiB": {"token_budget": "8192", "max_batch": "1024", "but_not": "a100"},
+            "1 GiB": {"token_budget": "2048", "max_batch": "256"},
+        },
+        "older": {
+            '"0.20"': {
+                "basis": "total", "fraction": "0.9", "context": "1 GB", "collective": "2.1 GiB", "block_tokens": "16",
+                "source": "0.9 was the default; graphs lie outside the budget up to 0.20",
+            },
+            '"0.32"': {
+                "basis": "total", "fraction": "0.9", "context": "1 GB", "collective": "2.1 GiB", "block_tokens": "16",
+                "source": "0.9 was the default; graphs are estimated and inside the budget from 0.21 on",
+            },
+        },
+    },
+    "sglang": {
+        "connectors": {
+            name: {
+                "tp": "multiple", "prefill_tp_above_decode": "always",
+                "source": "sglang 0.5.23 wheel: disaggregation/common/conn.py divides without a check",
+            }
+            for name in ("mooncake", "nixl")
+        },
+        "device_defaults": {
+            "160 GiB": {"token_budget": "16384", "max_batch": "2048"},
+            "60 GiB": {"token_budget": "8192", "max_batch": "2048"},
+            "20 GiB": {"token_budget": "4096", "max_batch": "2048"},
+            "1 GiB": {"token_budget": "2048", "max_batch": "2048"},
+        },
+    },
+    "tensorrt-llm": {
+        "connectors": {
+            name: {
+                "tp": "any", "prefill_tp_above_decode": "always",
+                "source": "TensorRT-LLM cacheFormatter.cpp 00c77b3: both directions",
+            }
+            for name in ("nixl", "mooncake")
+        },
+    },
+}  # fmt: skip
+_LACKS = {"tensorrt-llm": ("kda lightning mamba1 short-conv", "no layer of that kind; from memory, not checked again")}
+_KV8_NEEDS_FP8 = {
+    "vllm": (
+        "latent",
+        "8-bit latents need FlashMLA or its successors, Hopper and newer; vllm issue 35577",
+    ),
+    "sglang": ("latent", "as vLLM, whose kernels it shares"),
+    "tensorrt-llm": ("always", "8-bit float kernels from Ada on"),
+}
+_COMMENTS = {
+    "connectors": "Workers that a connector moves KV caches between; the first is the default",
+    "device_defaults": "What the command line defaults to, by device memory",
+    "older": "Memory rules of versions up to and with these",
+}
 _ORDER = ("generic", "sglang", "tensorrt-llm", "vllm")
 
 
@@ -115,6 +195,7 @@ def _lines(engine: str, rules: Rules, cells: list[tuple[str, str]], fit: Mapping
         "token_budget: 8192",
         f"# {rules.max_batch_comment}",
         f"max_batch: {rules.max_batch}",
+        *_launch(engine),
         "# Fitted on closed-loop runs (tools/fit_engines.py); what groups of runs deviate from them stands below",
         "colocated:",
         *_constants(fit["constants"][engine]["colocated"]),
@@ -141,6 +222,23 @@ def _memory(rules: Rules) -> list[str]:
         f"  context: {sourced('1 GB', context, 'estimate')}",
         f"  collective: {sourced('2.1 GiB', collective, 'measured')}",
     ]
+
+
+def _launch(engine: str) -> list[str]:
+    """What can be launched, and what the command line defaults to."""
+    lines = []
+    if engine in _LACKS:
+        lacks, source = _LACKS[engine]
+        lines.append(f"refused_mixers: {sourced(scalar(lacks), source, 'estimate')}")
+    if engine in _KV8_NEEDS_FP8:
+        needs, source = _KV8_NEEDS_FP8[engine]
+        lines.append(f"kv8_needs_fp8_units: {sourced(needs, source, 'third-party')}")
+    for section, rows in _LAUNCH.get(engine, {}).items():
+        lines += [f"# {_COMMENTS[section]}", f"{section}:"]
+        for name, row in rows.items():
+            cells = ", ".join(f"{key}: {scalar(value) if key == 'source' else value}" for key, value in row.items())
+            lines.append(f"  {name}: {{{cells}}}")
+    return lines
 
 
 def _constants(values: Mapping[str, float]) -> list[str]:

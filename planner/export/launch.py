@@ -1,0 +1,173 @@
+"""What is launched: the part of a result document that launch files are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Any, Literal
+
+from planner.engines.memory import RoleName
+
+Document = Mapping[str, Any]
+Connector = Literal["nixl", "mooncake", "lmcache"]
+
+_LONGEST_NAME = 40  # of what the name of every object begins with; Kubernetes allows 63 for the whole
+_LEAST_DECODE_BUDGET = 256
+_DEFAULT_NODE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One pool as an engine sees it. `max_batch` is per attention rank, `token_budget` per step of a rank."""
+
+    role: RoleName
+    accelerator: str
+    vendor: str
+    replicas: int
+    tp: int
+    pp: int
+    ep: int
+    dp: int
+    max_batch: int | None  # None: the plan leaves the engine's default
+    token_budget: int
+    memory_fraction: float  # as the engine's own option counts it
+    kv_bytes: float  # of the pool on one accelerator
+    longest_tokens: int  # of one request in this pool, rounded up to blocks; 0: the model's own limit
+    node_accelerators: int
+
+    @property
+    def accelerators(self) -> int:
+        return self.tp * self.pp * self.dp
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that one worker spans."""
+        return ceil(self.accelerators / self.node_accelerators)
+
+    @property
+    def accelerators_per_node(self) -> int:
+        return ceil(self.accelerators / self.nodes)
+
+    def field(self, name: str) -> str:
+        """Where in the result a value stands."""
+        return f"plan.{self.role}.{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One plan, ready to be written for an engine."""
+
+    name: str
+    model: str
+    engine: str
+    engine_version: str
+    weights: str
+    checkpoint_format: str
+    kv_dtype: str
+    mode: str
+    connector: Connector | None  # None when one pool does both phases
+    block_tokens: int
+    workers: tuple[Worker, ...]
+    result: Document
+
+    @property
+    def colocated(self) -> bool:
+        return self.connector is None
+
+    @property
+    def whole_prompts(self) -> bool:
+        return self.mode == "colocated-whole-prompt"
+
+    def worker(self, role: RoleName) -> Worker:
+        return next(worker for worker in self.workers if worker.role == role)
+
+
+def launch(result: Document, connector: Connector) -> Launch:
+    """The launch of a feasible result document.
+
+    Raises
+    ------
+    KeyError
+        The document lacks a field of its own schema.
+    """
+    inputs, plan = result["inputs"], result["plan"]
+    engine, model = inputs["engine"], inputs["model"]
+    roles: tuple[RoleName, ...] = ("colocated",) if "colocated" in plan else ("prefill", "decode")
+    return Launch(
+        name=safe_name(inputs["scenario"]),
+        model=model["id"],
+        engine=engine["id"],
+        engine_version=engine["version"],
+        weights=model["weight_dtype"],
+        checkpoint_format=model["checkpoint_format"],
+        kv_dtype=model["kv_dtype"],
+        mode=plan["mode"],
+        connector=connector if len(roles) > 1 else None,
+        block_tokens=engine["memory_rule"]["block_tokens"],
+        workers=tuple(_worker(result, role) for role in roles),
+        result=result,
+    )
+
+
+def safe_name(text: str) -> str:
+    """`text` as an RFC 1123 label that begins with a letter, safe in shells, YAML and Kubernetes."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST_NAME].strip("-")
+    return name if name[:1].isalpha() else f"plan-{name}".rstrip("-")
+
+
+def _worker(result: Document, role: RoleName) -> Worker:
+    inputs, pool = result["inputs"], result["plan"][role]
+    accelerator = next(item for item in inputs["accelerators"] if item["id"] == pool["accelerator"])
+    node = accelerator["values"].get("node_accelerators", {}).get("value") or _DEFAULT_NODE
+    engine, dp = inputs["engine"], pool["dp"]
+    max_batch = _per_rank(pool.get("max_batch"), engine["max_batch"], dp, role)
+    budget = pool.get("token_budget") or (
+        max(max_batch or 0, _LEAST_DECODE_BUDGET) if role == "decode" else engine["token_budget"]
+    )
+    memory = result["memory_per_accelerator"][role]
+    return Worker(
+        role=role,
+        accelerator=pool["accelerator"],
+        vendor=accelerator["vendor"],
+        replicas=pool["replicas"],
+        tp=pool["tp"],
+        pp=pool["pp"],
+        ep=pool["ep"],
+        dp=dp,
+        max_batch=max_batch,
+        token_budget=budget,
+        memory_fraction=_memory_fraction(engine["memory_rule"], memory, pool["tp"] * pool["pp"] * dp),
+        kv_bytes=memory["kv_bytes"],
+        longest_tokens=_longest(inputs, role),
+        node_accelerators=node,
+    )
+
+
+def _per_rank(max_batch: int | None, engine_max_batch: int, dp: int, role: RoleName) -> int | None:
+    """The plan's batch cap per rank. Without one a decoding pool was sized for the engine's largest."""
+    if max_batch:
+        return ceil(max_batch / dp)
+    return None if role == "prefill" else engine_max_batch
+
+
+def _longest(inputs: Document, role: RoleName) -> int:
+    """Tokens that one request may reach in this pool: prompts and their first token where prompts are prefilled."""
+    workload, block = inputs["workload"], inputs["engine"]["memory_rule"]["block_tokens"]
+    tokens = workload["longest_input_tokens"] + 1 if role == "prefill" else workload["longest_request_tokens"]
+    most: int = inputs["model"]["max_context_tokens"]
+    rounded: int = ceil(tokens / block) * block
+    return min(rounded, most) if most else rounded
+
+
+def _memory_fraction(rule: Document, memory: Document, accelerators: int) -> float:
+    """The fraction that gives the planned KV pool, in the meaning of the engine that takes it; three decimals, down.
+
+    Of total memory and of what is left the rule states it; of memory free before loading it follows from the plan.
+    """
+    if rule["basis"] != "free-before-load" or rule["fraction"]:
+        return float(rule["fraction"])
+    reserve = rule["context_bytes"] + (rule["collective_bytes"] if accelerators > 1 else 0.0)
+    share: float = (memory["weights_bytes"] + memory["kv_bytes"]) / (memory["capacity_bytes"] - reserve)
+    return floor(share * 1000.0) / 1000.0

@@ -1,0 +1,92 @@
+"""Options of vLLM (facts: its 0.33.0 release). Attention data parallelism and tensor parallelism are counted apart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from planner.export.flags import Flag, flag, switch
+from planner.export.launch import Launch, Worker
+
+_KV = {"bf16": "auto", "fp8": "fp8"}
+_ONLINE = {"fp8": "fp8", "fp8_block": "fp8_per_block"}  # made from a 16-bit checkpoint while loading
+_CONNECTORS = {"nixl": "NixlConnector", "mooncake": "MooncakeConnector", "lmcache": "LMCacheConnectorV1"}
+_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
+DEFAULT_GRAPH_BATCH = 512  # largest batch that is captured unless asked
+SIDE_CHANNEL_PORT, BOOTSTRAP_PORT = 5600, 8998
+
+
+def parallel_flags(worker: Worker) -> list[Flag]:
+    """Tensor and data parallel degrees, which some charts write themselves."""
+    flags = [flag("--tensor-parallel-size", worker.tp, worker.field("tp"))]
+    if worker.dp > 1:
+        flags.append(flag("--data-parallel-size", worker.dp, worker.field("dp")))
+    return flags
+
+
+def engine_flags(launch: Launch, worker: Worker) -> list[Flag]:
+    """Everything the plan decides but the model, the port and the degrees of `parallel_flags`."""
+    flags: list[Flag] = []
+    if worker.pp > 1:
+        flags.append(flag("--pipeline-parallel-size", worker.pp, worker.field("pp")))
+    if worker.ep > 1:
+        flags.append(switch("--enable-expert-parallel", f"{worker.field('ep')} = {worker.ep}, all ranks of a worker"))
+    if worker.max_batch:
+        flags.append(flag("--max-num-seqs", worker.max_batch, f"{worker.field('max_batch')} per attention rank"))
+    if worker.max_batch and worker.max_batch > DEFAULT_GRAPH_BATCH:
+        why = f"{worker.field('max_batch')}: no batch runs without a graph"
+        flags.append(flag("--max-cudagraph-capture-size", worker.max_batch, why))
+    flags += _scheduling(launch, worker)
+    if worker.longest_tokens:
+        flags.append(flag("--max-model-len", worker.longest_tokens, "inputs.workload.longest_request_tokens"))
+    flags += [
+        flag("--kv-cache-dtype", _KV[launch.kv_dtype], "inputs.model.kv_dtype"),
+        flag("--gpu-memory-utilization", worker.memory_fraction, "inputs.engine.memory_rule.fraction"),
+        flag("--block-size", launch.block_tokens, "inputs.engine.memory_rule.block_tokens"),
+    ]
+    if launch.weights != launch.checkpoint_format and launch.weights in _ONLINE:
+        flags.append(flag("--quantization", _ONLINE[launch.weights], "inputs.model.weight_dtype"))
+    if not launch.colocated:
+        flags.append(flag("--kv-transfer-config", kv_transfer(launch, worker), "plan.mode and --connector"))
+    return flags
+
+
+def _scheduling(launch: Launch, worker: Worker) -> list[Flag]:
+    why = "plan.mode: no prompts here" if worker.role == "decode" else worker.field("token_budget")
+    if not launch.whole_prompts:
+        return [flag("--max-num-batched-tokens", worker.token_budget, why)]
+    budget = max(worker.token_budget, worker.longest_tokens)  # a whole prompt must fit one step
+    return [
+        switch("--no-enable-chunked-prefill", "plan.mode"),
+        flag("--max-num-batched-tokens", budget, "plan.colocated.token_budget, and the longest request"),
+    ]
+
+
+def kv_transfer(launch: Launch, worker: Worker) -> str:
+    """The connector of a pool as JSON."""
+    config: dict[str, Any] = {"kv_connector": _CONNECTORS[launch.connector or "nixl"], "kv_role": _ROLES[worker.role]}
+    return json.dumps(config, separators=(",", ":"))
+
+
+def environment(launch: Launch, host: str, index: str, worker: Worker) -> list[tuple[str, str, str]]:
+    """Variables that a worker needs, as (name, value, why); `host` and `index` are written as the target writes them.
+
+    `index` is the number of the worker on its host, an expression of the shell.
+    """
+    if launch.connector == "nixl":
+        step = index if worker.dp == 1 else f"{index} * {worker.dp}"
+        port = f"$(({SIDE_CHANNEL_PORT} + {step}))" if index else str(SIDE_CHANNEL_PORT)
+        return [
+            ("VLLM_NIXL_SIDE_CHANNEL_HOST", host, "an address that the other pool reaches"),
+            ("VLLM_NIXL_SIDE_CHANNEL_PORT", port, "one port for each attention rank"),
+        ]
+    if launch.connector == "mooncake" and worker.role == "prefill":
+        port = f"$(({BOOTSTRAP_PORT} + {index}))" if index else str(BOOTSTRAP_PORT)
+        return [("VLLM_MOONCAKE_BOOTSTRAP_PORT", port, "one port for each prefill worker")]
+    if launch.connector == "lmcache":
+        role = "sender" if worker.role == "prefill" else "receiver"
+        return [
+            ("LMCACHE_ENABLE_PD", "true", "plan.mode"),
+            ("LMCACHE_PD_ROLE", role, "plan.mode"),
+        ]
+    return []

@@ -402,6 +402,23 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """A limit that a result is held to, and where it is written. Names and units are those of `planner.metrics`."""
+
+    metric: str
+    statistic: str  # empty where the metric is one number
+    comparison: Literal["<=", ">="]
+    limit: float
+    unit: str  # of the limit; "1" for a relative change
+    change: bool = False  # of the difference to a baseline, not of the value
+    relative: bool = False  # the difference as a fraction of the baseline
+    text: str = ""  # as written
+    path: str = ""
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
     """Identical workers. A worker has tp * pp * dp accelerators; `max_batch` is per worker (all its ranks)."""
 
@@ -464,6 +481,7 @@ class Scenario:
     deployment: Deployment | None
     inputs: tuple[InputFile, ...] = ()
     notes: tuple[Note, ...] = ()
+    checks: tuple[Check, ...] = ()  # all that the file asks for, targets and budgets among them
 
     def accelerator(self, accelerator_id: str) -> Accelerator:
         for accelerator in (*self.prefill_accelerators, *self.decode_accelerators):

@@ -58,6 +58,16 @@ _KINDS: dict[str, _Kind] = {
         {f"{coin}/{tokens}": 1e6 / n for coin in ("USD", "$") for tokens, n in (("Mtok", 1e6), ("ktok", 1e3))},
     ),
     "watts": _Kind("a power", "W", {"W": 1.0, "kW": 1e3, "MW": 1e6}),
+    "tokens_per_s": _Kind(
+        "a token rate",
+        "tokens/s",
+        {
+            f"{noun}/{time}": 1 / s
+            for noun in ("tokens", "tok")
+            for time, s in (("s", 1.0), ("min", 60.0), ("h", 3600.0))
+        },
+    ),
+    "joules_per_token": _Kind("an energy per token", "J/token", {"J/token": 1.0, "J/tok": 1.0}),
     "count": _Kind("a whole number", "", {}),
     "ratio": _Kind("a plain number", "", {}),
 }
@@ -101,7 +111,8 @@ def parse(text: object, kind: str) -> float:
         What the user wrote, such as ``"141 GB"``.
     kind : str
         One of `KINDS`: bytes, bytes_per_s, flops_per_s, seconds, requests_per_s, usd, usd_per_hour, usd_per_mtok,
-        watts, count, ratio. Base units are B, B/s, FLOP/s, s, 1/s, USD, USD/h, USD per million tokens, W, and none.
+        watts, tokens_per_s, joules_per_token, count, ratio. Base units are B, B/s, FLOP/s, s, 1/s, USD, USD/h, USD per
+        million tokens, W, tokens/s, J/token, and none.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, catalog, export, simulate, size, validate
+from planner.cli import calibrate, catalog, check, export, simulate, size, validate
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -71,6 +71,16 @@ _COMMANDS = (
         "evaluate",
         size.evaluate,
         ("planner evaluate scenario.yaml", "planner evaluate scenario.yaml --format json"),
+    ),
+    (
+        app,
+        "check",
+        check.check,
+        (
+            "planner check scenario.yaml",
+            "planner check plans/*.yaml --strict --format junit --out checks.xml",
+            "planner check scenario.yaml --baseline main.json --format markdown",
+        ),
     ),
     (
         app,

@@ -16,21 +16,33 @@ OK, INPUT, BUG, INTERRUPTED = 0, 2, 3, 130
 def main() -> int:
     """Run the command line and return its exit code."""
     arguments = sys.argv[1:]
+    _open_streams()
     try:
         if arguments in (["--version"], ["-V"]):  # answered before the command line library is loaded
-            sys.stdout.write(f"planner {__version__}\n")
+            if sys.stdout is not None:
+                sys.stdout.write(f"planner {__version__}\n")
             code = OK
         else:
             code = _run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
-        _close_stdout()
+        _drop_stdout()
         return OK
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
     except Exception as error:
         return _failed(error, arguments)
     return code
+
+
+def _open_streams() -> None:
+    """Keep the numbers of streams that the caller closed, so that no file opened later is written to by their name."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _run(arguments: list[str]) -> int:
@@ -57,9 +69,9 @@ def _failed(error: Exception, arguments: list[str]) -> int:
     from planner.errors import InputError
 
     if isinstance(error, InputError):
-        return _say(str(error), INPUT)
+        return INPUT if silent(arguments) else _say(str(error), INPUT)
     if isinstance(error, OSError):
-        _close_stdout()
+        _drop_stdout()
         return _say(f"planner: {error}", INPUT)
     if verbosity(arguments) < 2:
         first = str(error).partition("\n")[0]
@@ -76,7 +88,15 @@ def verbosity(arguments: list[str]) -> int:
     return sum(len(flag) - 1 for flag in flags) + arguments.count("--verbose")
 
 
+def silent(arguments: list[str]) -> bool:
+    """Whether -qq asks for the exit code only."""
+    flags = [argument for argument in arguments if argument.startswith("-q") and set(argument[1:]) == {"q"}]
+    return sum(len(flag) - 1 for flag in flags) + arguments.count("--quiet") > 1
+
+
 def _say(text: str, code: int) -> int:
+    if sys.stderr is None:
+        return code
     try:
         encoding = getattr(sys.stderr, "encoding", None) or "ascii"
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
@@ -85,6 +105,7 @@ def _say(text: str, code: int) -> int:
     return code
 
 
-def _close_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush does not fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _drop_stdout() -> None:
+    from planner.cli.streams import drop_stdout  # loaded only now: `--version` needs none of it
+
+    drop_stdout()

@@ -16,7 +16,33 @@ class Format(enum.StrEnum):
     json = "json"
 
 
+class ResultFormat(enum.StrEnum):
+    """How a result of size or evaluate is written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    yaml = "yaml"
+
+
+class CheckFormat(enum.StrEnum):
+    """How a result of check is written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    yaml = "yaml"
+
+
 FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
+ResultFormatOption = Annotated[
+    ResultFormat,
+    typer.Option("--format", help="table for people, the rest for programs."),
+]
+CheckFormatOption = Annotated[
+    CheckFormat,
+    typer.Option("--format", help="table for people, the rest for programs."),
+]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write the result to FILE, whole or not at all.")
 ]

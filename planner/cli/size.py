@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from planner.cli.options import CatalogOption, Format, FormatOption, OutOption, QuietOption, VerboseOption
+from planner.cli.options import CatalogOption, OutOption, QuietOption, ResultFormat, ResultFormatOption, VerboseOption
+from planner.cli.streams import check_out
 
 if TYPE_CHECKING:
     from planner.records import Plan, Scenario
@@ -20,7 +21,7 @@ ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The 
 
 def size(
     scenario: ScenarioArgument,
-    shape: FormatOption = Format.table,
+    shape: ResultFormatOption = ResultFormat.table,
     out: OutOption = None,
     catalog: CatalogOption = None,
     verbose: VerboseOption = 0,
@@ -32,6 +33,7 @@ def size(
 
     Exit code 0 when one does, 1 when nothing fits (the nearest miss is printed), 2 when the input is at fault.
     """
+    check_out(out, [scenario])
     plan = answer(scenario, tuple(catalog or ()), "size")
     show(plan, shape, out, verbose, quiet)
     return NOTHING_FITS if plan.verdict == "infeasible" else 0
@@ -39,7 +41,7 @@ def size(
 
 def evaluate(
     scenario: ScenarioArgument,
-    shape: FormatOption = Format.table,
+    shape: ResultFormatOption = ResultFormat.table,
     out: OutOption = None,
     catalog: CatalogOption = None,
     verbose: VerboseOption = 0,
@@ -51,6 +53,7 @@ def evaluate(
 
     Exit code 0 also when targets are missed (the report says so), 2 when the deployment cannot run.
     """
+    check_out(out, [scenario])
     show(answer(scenario, tuple(catalog or ()), "evaluate"), shape, out, verbose, quiet)
     return 0
 
@@ -89,14 +92,9 @@ def answered(
     return plan
 
 
-def show(plan: Plan, shape: Format, out: Path | None, verbose: int, quiet: int) -> None:
-    """Write the result document of a plan; with `--out`, one line for people on stderr as well."""
-    from planner.cli.streams import render_result, tell, write_result
-    from planner.render.table import verdict_line
+def show(plan: Plan, shape: ResultFormat, out: Path | None, verbose: int, quiet: int) -> None:
+    """Write the result document of a plan."""
+    from planner.cli.formats import write_document
     from planner.review.document import document
 
-    result = document(plan)
-    if out is not None or quiet < 2:
-        write_result(render_result(result, shape.value, verbose=verbose, quiet=quiet), out)
-    if out is not None and quiet < 2:
-        tell(f"{verdict_line(result)}  ({out})")
+    write_document(document(plan), shape.value, out, verbose, quiet)

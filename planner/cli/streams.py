@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
+import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from planner.errors import Fault, InputError
 
@@ -37,35 +39,127 @@ def screen(stream: TextIO) -> Screen:
 
 
 def write_result(render: Callable[[Screen], str], out: Path | None) -> None:
-    """Write a rendering to stdout, or to the file `out` as a whole or not at all."""
-    if out is None:
-        sys.stdout.write(render(screen(sys.stdout)))
-        sys.stdout.flush()
+    """Write a rendering to stdout, or to the file `out`.
+
+    A reader of stdout that leaves early changes no answer: the rest is dropped, and the exit code stays what it is.
+
+    Raises
+    ------
+    InputError
+        There is no stdout, or `out` cannot be written.
+    """
+    if out is not None:
+        write_file(render(Screen()), out)
         return
-    text = render(Screen())
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    if sys.stdout is None:
+        raise InputError("standard output is closed; give --out FILE, or -qq for the exit code only")
+    text = render(screen(sys.stdout))
     try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        temporary.replace(out)
+        sys.stdout.write(_writable(text, sys.stdout))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_stdout()
+
+
+def _writable(text: str, stream: TextIO) -> str:
+    """`text` as the encoding of the stream can hold it: file names may be bytes of no encoding."""
+    encoding = stream.encoding or "ascii"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def drop_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+# --------------------------------------------------------------------------------------------------------------- --out
+
+_DEVICES = (Path("/dev"), Path("/proc"))
+
+
+def check_out(out: Path | None, inputs: Sequence[Path] = ()) -> None:
+    """Refuse, before anything is computed, an `--out` that cannot be written or that would replace an input.
+
+    Raises
+    ------
+    InputError
+        A folder, a folder that is missing or may not be written, a file that is read by the same run.
+    """
+    if out is None:
+        return
+    try:
+        _check_target(out, inputs)
     except OSError as error:
+        raise _unwritable(out, error.strerror or str(error)) from None
+    except ValueError:  # a NUL character in the name
+        raise InputError([Fault("is not a possible file name", repr(str(out)))]) from None
+
+
+def _check_target(out: Path, inputs: Sequence[Path]) -> None:
+    if out.is_dir():
+        raise _unwritable(out, "it is a folder")
+    for path in inputs:
+        if out.exists() and path.exists() and out.samefile(path):
+            raise InputError([Fault("is read by this command; give --out another file", str(out))])
+    if _is_stream(out):
+        return
+    target = Path(os.path.realpath(out))
+    if not target.parent.is_dir():
+        raise _unwritable(out, os.strerror(errno.ENOENT))
+    if not os.access(target.parent, os.W_OK):
+        raise _unwritable(out, "its folder may not be written")
+
+
+def _is_stream(out: Path) -> bool:
+    """Whether `out` is a device, a pipe or a socket, or a name of an open one, that must be written through."""
+    if any(out.is_relative_to(folder) for folder in _DEVICES):
+        return True
+    return out.exists() and not out.is_file()
+
+
+def write_file(text: str, out: Path) -> None:
+    """Write a file as a whole or not at all; through devices and pipes; behind symbolic links, which stay.
+
+    Raises
+    ------
+    InputError
+        It cannot be written.
+    """
+    check_out(out)
+    data = text.encode("utf-8", "backslashreplace")
+    try:
+        if _is_stream(out):
+            with out.open("ab") as stream:
+                stream.write(data)
+        else:
+            _replace(Path(os.path.realpath(out)), data)
+    except BrokenPipeError:
+        return  # the reader has left
+    except OSError as error:
+        raise _unwritable(out, error.strerror or str(error)) from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    """A new file in place of `target`, with its permissions where it exists."""
+    temporary = target.with_name(f".planner-{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o7777)
+        temporary.replace(target)
+    except BaseException:
         temporary.unlink(missing_ok=True)
-        raise InputError([Fault(f"cannot be written: {error.strerror or error}", str(out))]) from None
+        raise
+
+
+def _unwritable(out: Path, reason: str) -> InputError:
+    return InputError([Fault(f"cannot be written: {reason}", str(out))])
 
 
 def tell(text: str) -> None:
-    """Write a line for people to stderr."""
-    sys.stderr.write(text if screen(sys.stderr).unicode else text.encode("ascii", "replace").decode("ascii"))
-    sys.stderr.write("\n")
-
-
-def render_result(document: Mapping[str, Any], shape: str, *, verbose: int, quiet: int) -> Callable[[Screen], str]:
-    """The renderer of a result document: `shape` is table or json."""
-    if shape == "json":
-        from planner.render.json import to_json
-
-        return lambda _: to_json(document)
-    from planner.render.table import to_text
-
-    return lambda seen: to_text(
-        document, width=seen.width, unicode=seen.unicode, color=seen.color, notes=not quiet, inputs=verbose > 0
-    )
+    """Write a line for people to stderr, if there is one."""
+    if sys.stderr is None:
+        return
+    shown = text if screen(sys.stderr).unicode else text.encode("ascii", "replace").decode("ascii")
+    with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
+        sys.stderr.write(_writable(shown, sys.stderr) + "\n")

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from planner.errors import Fault, FieldError, InputError
 from planner.files import yamlfile
 from planner.files.catalog import Catalog
+from planner.files.checks import CheckReader, budgets_of, only_judged, targets_of
 from planner.files.deployment import DeploymentReader
 from planner.files.models import load_model
 from planner.files.nearest import did_you_mean
-from planner.files.schema import TargetKeys, validate
+from planner.files.schema import validate
 from planner.files.workload import WorkloadReader, beyond_context_fraction
 from planner.files.yamlfile import Document, FieldPath
 from planner.records import (
-    METRICS,
     PROBABILITY,
-    STATISTICS,
     Accelerator,
-    Budget,
+    Check,
     Deployment,
     EngineProfile,
     InputFile,
@@ -33,16 +32,13 @@ from planner.records import (
 )
 from planner.units import format_fraction, format_seconds, shown
 
-_BUDGET_UNITS = {
-    "accelerators": "accelerators",
-    "usd_per_hour": "USD/h",
-    "usd_per_mtok_output": "USD/Mtok",
-    "usd_per_mtok_input": "USD/Mtok",
-}
 _NOTED_FRACTION = 1e-3  # of requests past the model's context, from which a note says so
 
 
-def load_scenario(path: Path, catalog_dirs: Sequence[Path] = ()) -> Scenario:
+Opener = Callable[[Sequence[Path]], Catalog]
+
+
+def load_scenario(path: Path, catalog_dirs: Sequence[Path] = (), open_catalog: Opener = Catalog) -> Scenario:
     """Read a scenario file and everything it names.
 
     Parameters
@@ -51,6 +47,8 @@ def load_scenario(path: Path, catalog_dirs: Sequence[Path] = ()) -> Scenario:
         The YAML file. Paths in it are relative to its folder; a `hardware` folder beside it is searched as well.
     catalog_dirs : sequence of Path
         Folders of accelerators, engines and models that win over the shipped ones.
+    open_catalog : callable
+        From such folders to a catalog; one that remembers reads each file once for many scenarios.
 
     Raises
     ------
@@ -59,8 +57,8 @@ def load_scenario(path: Path, catalog_dirs: Sequence[Path] = ()) -> Scenario:
     """
     document = yamlfile.load(path)
     beside = path.parent / "hardware"
-    dirs = [*catalog_dirs, beside] if beside.is_dir() else list(catalog_dirs)
-    return _Reader(document, path, dirs).scenario()
+    dirs = (*catalog_dirs, beside) if beside.is_dir() else tuple(catalog_dirs)
+    return _Reader(document, path, dirs, open_catalog).scenario()
 
 
 def field_fault(document: Document, error: FieldError) -> Fault:
@@ -76,13 +74,13 @@ def field_fault(document: Document, error: FieldError) -> Fault:
 class _Reader:
     """One file on its way to a record. Sections are read independently, so that one fault hides no other."""
 
-    def __init__(self, document: Document, path: Path, dirs: Sequence[Path]) -> None:
+    def __init__(self, document: Document, path: Path, dirs: Sequence[Path], open_catalog: Opener) -> None:
         self.document = document
         self.path = path
         self.keys, self.broken, self.faults = validate(document)
         self.notes: list[Note] = []
         self.inputs = [InputFile(str(path), document.sha256)]
-        self.catalog = Catalog(dirs)
+        self.catalog = open_catalog(dirs)
         self.dirs = dirs
         self.prefill: tuple[Accelerator, ...] = ()
         self.decode: tuple[Accelerator, ...] = ()
@@ -91,7 +89,8 @@ class _Reader:
         model, engine = self._model(), self._engine()
         self.prefill, self.decode = self._candidates()
         workload = self._workload()
-        targets = self._targets()
+        checks = self._checks()
+        targets = self._targets(checks)
         deployment = self._deployment()
         if model and workload:
             self._check_context(model, workload)
@@ -110,10 +109,11 @@ class _Reader:
             network_bytes_per_s=self.keys.hardware.network if self.keys.hardware else None,
             workload=workload,
             targets=targets,
-            budgets=self._budgets(),
+            budgets=budgets_of(checks),
             deployment=deployment,
             inputs=tuple(self.inputs),
             notes=tuple(self.notes),
+            checks=checks,
         )
 
     def _fault(self, path: FieldPath, message: str) -> None:
@@ -236,22 +236,28 @@ class _Reader:
             for metric in sorted({target.metric for target in targets} & {"itl", "tpot"}):
                 self._fault(("targets", metric), "every request has one output token, so there is no gap to limit")
 
-    def _targets(self) -> tuple[Target, ...]:
-        keys = self.keys.targets
-        if keys is None:
-            self._needs("targets", "targets: {ttft: {p99: 800 ms}, itl: {p99: 30 ms}}")
-            return ()
-        targets = _limits(keys)
-        if not targets and not self._broken_in("targets"):
-            self._fault(
-                ("targets",), "holds no limit; want at least one of ttft, itl, tpot, e2e, e.g. ttft: {p99: 800 ms}"
-            )
+    def _checks(self) -> tuple[Check, ...]:
+        """Everything the file limits: `targets:` and `budgets:` are short forms of `checks:`."""
+        reader = CheckReader(self.document, self.keys.targets, self.keys.budgets)
+        checks = reader.read(self.keys.checks)
+        self.faults += reader.faults
+        judged = ", ".join(check.text for check in only_judged(checks))
+        if judged:
+            text = f"bounds no search, `planner check` judges the plan by it: {judged}"
+            self.notes.append(Note("info", text))
+        return checks
+
+    def _targets(self, checks: Sequence[Check]) -> tuple[Target, ...]:
+        targets = targets_of(checks)
+        if not targets and not self._broken_in("targets") and not self._broken_in("checks"):
+            if self.keys.targets is not None:
+                self._fault(
+                    ("targets",), "holds no limit; want at least one of ttft, itl, tpot, e2e, e.g. ttft: {p99: 800 ms}"
+                )
+            elif not any(fault.message.startswith("checks[") for fault in self.faults):
+                self._needs("targets", "targets: {ttft: {p99: 800 ms}, itl: {p99: 30 ms}}")
         self.notes += _redundant(targets)
         return targets
-
-    def _budgets(self) -> tuple[Budget, ...]:
-        limits = self.keys.budgets.model_dump(exclude_none=True) if self.keys.budgets else {}
-        return tuple(Budget(name, float(limit), _BUDGET_UNITS[name]) for name, limit in limits.items())
 
     # -------------------------------------------------------------------------------------------------- deployment
 
@@ -269,17 +275,6 @@ class _Reader:
             self.decode = (last,)
             self.prefill = (reader.accelerators.get("prefill", last),)
         return deployment
-
-
-def _limits(keys: TargetKeys) -> tuple[Target, ...]:
-    """Every limit given, metric by metric, mean first and then by rising percentile."""
-    return tuple(
-        Target(metric, statistic, limit_s)
-        for metric in METRICS
-        if (limits := getattr(keys, metric)) is not None
-        for statistic in STATISTICS
-        if (limit_s := getattr(limits, statistic)) is not None
-    )
 
 
 def _redundant(targets: Sequence[Target]) -> list[Note]:

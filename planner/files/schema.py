@@ -42,7 +42,6 @@ _LEAST, _MOST = 1e-9, 1e18  # of any quantity in base units, so that no quotient
 REFUSED: Mapping[FieldPath, str] = {
     ("kv_tiers",): "KV tiers below the accelerator's memory are not sized yet; remove this key",
     ("availability",): "spare workers are not sized yet; remove this key and add them to the plan by hand",
-    ("checks",): "check expressions are not read yet; write targets: and budgets: instead",
     ("workload", "concurrency"): "closed-loop load is not sized yet; give requests: with a rate, e.g. 12 /s",
 }
 
@@ -121,6 +120,9 @@ _TOKENS = partial(_number, least=1, most=1e8, what="a number of tokens")
 
 Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
 Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", "minLength": 1})]
+Expressions = Annotated[
+    list[Any], WithJsonSchema({"type": "array", "items": {"type": "string", "examples": ["ttft.p99 <= 800 ms"]}})
+]
 Names = Annotated[list[Any], WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1})]
 Tokens = Annotated[float, BeforeValidator(_TOKENS), WithJsonSchema({"type": "number", "minimum": 1})]
 Latency = Annotated[float, BeforeValidator(partial(_quantity, kind="seconds")), _written("800 ms")]
@@ -286,7 +288,12 @@ class DeploymentKeys(_Keys):
 class ScenarioKeys(_Keys):
     """The whole file. Required keys are checked by the reader, so that one broken section hides no other."""
 
-    model_config = ConfigDict(json_schema_extra={"required": ["model", "workload", "targets"]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "required": ["model", "workload"],
+            "anyOf": [{"required": ["targets"]}, {"required": ["checks"]}],
+        }
+    )
 
     version: Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})] = 1
     model: Text | None = None
@@ -297,6 +304,7 @@ class ScenarioKeys(_Keys):
     workload: WorkloadKeys | None = None
     targets: TargetKeys | None = None
     budgets: BudgetKeys | None = None
+    checks: Expressions | None = None
     deployment: DeploymentKeys | None = None
 
 

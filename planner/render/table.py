@@ -7,10 +7,11 @@ repeats it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.render.breakdown import memory_section, parts_section, pool_text, pools, pools_section
+from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.inputs import inputs_section
 from planner.render.text import (
     Cell,
@@ -29,12 +30,7 @@ Document = Mapping[str, Any]
 
 METRICS = ("ttft", "itl", "tpot", "e2e")
 SHOWN_STATISTICS = ("mean", "p50", "p90", "p99")
-BUDGET_VALUES = {
-    "accelerators": ("plan", "accelerators"),
-    "usd_per_hour": ("plan", "usd_per_hour"),
-    "usd_per_mtok_input": ("usd_per_mtok", "input"),
-    "usd_per_mtok_output": ("usd_per_mtok", "output"),
-}
+STATUS_WORDS = {"pass": "ok", "at risk": "at risk", "fail": "MISSED"}
 STATUS_TONES = {"ok": "good", "at risk": "close", "MISSED": "bad", "unknown": "close"}
 
 
@@ -82,7 +78,7 @@ def to_text(
 def _held(document: Document, pen: Pen) -> list[list[str]]:
     """The sections that need a prediction."""
     return [
-        _targets(document, pen),
+        _checks(document, pen),
         _latency(document, pen),
         pools_section(document, pen),
         memory_section(document, pen),
@@ -124,6 +120,11 @@ def _cost(document: Document) -> str:
     for side, price in document["usd_per_mtok"].items():
         text += f", {value_text(price, 'USD/Mtok')} {side}" if price is not None else ""
     return text
+
+
+def plan_words(document: Document) -> str:
+    """The plan in short: how it is split and what it costs, or that there is none."""
+    return f"{document['verdict']}: {_answer(document)}"
 
 
 def _load(document: Document, pen: Pen) -> list[str]:
@@ -193,8 +194,18 @@ def _excess(limit: Document) -> str:
 # -------------------------------------------------------------------------------------------------------- does it hold
 
 
-def _targets(document: Document, pen: Pen) -> list[str]:
-    rows = [*_target_rows(document), *_budget_rows(document)]
+def _checks(document: Document, pen: Pen) -> list[str]:
+    rows: list[Row] = [
+        [
+            Cell(_status(line), STATUS_TONES[_status(line)]),
+            subject(line),
+            limit_text(line),
+            measured_text(line),
+            interval_text(line),
+            slack_text(line),
+        ]
+        for line in document["checks"]
+    ]
     if not rows:
         return []
     interval = f"{percent_text(document['prediction']['coverage'])} interval"
@@ -202,44 +213,10 @@ def _targets(document: Document, pen: Pen) -> list[str]:
     return [pen.heading("Targets and budgets"), *columns([head, *rows], "llrrrr", pen)]
 
 
-def _target_rows(document: Document) -> Iterator[Row]:
-    prediction = document["prediction"]
-    for target in document["inputs"]["targets"]:
-        name, statistic, limit = f"{target['metric']}_s", target["statistic"], target["limit_s"]
-        value = prediction[name][statistic]
-        interval = prediction["intervals"].get(name, {}).get(statistic)
-        status = _status(value, limit, interval)
-        yield [
-            Cell(status, STATUS_TONES[status]),
-            f"{name_text(name)} {name_text(statistic)}",
-            seconds_text(limit),
-            seconds_text(value),
-            _interval(interval),
-            percent_text((limit - value) / limit if value is not None else None, sign=True),
-        ]
-
-
-def _status(value: float | None, limit: float, interval: Sequence[float | None] | None) -> str:
-    """`close` is inside the limit by the prediction, but not by the upper end of its interval."""
-    if value is None or value > limit:
-        return "MISSED"
-    return "at risk" if interval and (interval[1] is None or interval[1] > limit) else "ok"
-
-
-def _budget_rows(document: Document) -> Iterator[Row]:
-    for budget in document["inputs"]["budgets"]:
-        place = BUDGET_VALUES.get(budget["name"])
-        value = document[place[0]][place[1]] if place else None
-        limit, unit = budget["limit"], _unit(budget)
-        status = "unknown" if value is None else "ok" if value <= limit else "MISSED"
-        yield [
-            Cell(status, STATUS_TONES[status]),
-            budget["name"].replace("usd_", "USD ").replace("_", " "),
-            value_text(limit, unit),
-            value_text(value, unit),
-            "",
-            percent_text((limit - value) / limit if value is not None and limit else None, sign=True),
-        ]
+def _status(line: Document) -> str:
+    if line["value"] is None and line["unit"] != "s":
+        return "unknown"
+    return STATUS_WORDS[str(line["verdict"])]
 
 
 def _unit(limit: Document) -> str:

@@ -28,6 +28,7 @@ from planner.records import (
     Prediction,
     Scenario,
 )
+from planner.review.checks import PASS, checks_of, gate, judged, summary
 from planner.review.inputs import inputs_document
 from planner.shapes.counts import kv_bytes_per_token, state_bytes_per_sequence
 
@@ -53,11 +54,13 @@ class _Answer:
     money: Money
 
 
-def document(plan: Plan) -> Document:
+def document(plan: Plan, baseline: Mapping[str, Any] | None = None) -> Document:
     """Return the result document of a plan: plain dicts, lists, strings, finite numbers and None.
 
-    The same plan always gives the same document: no clock, no environment, and every order is defined. Without a
-    deployment (no candidate holds the model) `plan` and `prediction` are null, and `limits` says why.
+    `checks` holds the plan to every target, budget and expression of the scenario, and to `baseline`, an earlier result
+    of it, where there is one. The same plan always gives the same document: no clock, no environment, and every order
+    is defined. Without a deployment (no candidate holds the model) `plan` and `prediction` are null, and `limits` says
+    why.
     """
     scenario, answer = plan.scenario, _answer(plan)
     result: Document = {
@@ -85,7 +88,34 @@ def document(plan: Plan) -> Document:
     if plan.verdict == "infeasible":
         result["nearest_miss"] = _nearest_miss(plan, answer)
     result["notes"] = _notes((*plan.notes, *scenario.notes, *(plan.prediction.notes if plan.prediction else ())))
-    return {name: _plain(value) for name, value in result.items()}
+    result = {name: _plain(value) for name, value in result.items()}
+    result["checks"] = _plain(judged(result, checks_of(scenario), baseline))
+    return result
+
+
+def gate_document(results: Sequence[Document], faults: Sequence[Document], strict: bool) -> Document:
+    """Return many results under one verdict, what could not be read beside them.
+
+    Parameters
+    ----------
+    results : sequence of result documents
+        In the order asked.
+    faults : sequence of mappings
+        Per broken scenario, `scenario` and its `faults`: path, line, column, text.
+    strict : bool
+        Whether a value whose interval passes its limit is a failure.
+    """
+    gated = [{**result, "gate": gate(result["checks"], strict)} for result in results]
+    verdict = gate([line for result in gated for line in result["checks"]], strict)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "planner", "version": __version__},
+        "verdict": "broken" if faults else verdict if results else PASS,
+        "strict": strict,
+        "summary": summary(gated, len(faults)),
+        "results": gated,
+        "broken": list(faults),
+    }
 
 
 def _answer(plan: Plan) -> _Answer | None:

@@ -121,6 +121,123 @@ def test_out_that_is_a_folder_is_left_alone(run_stubbed: Run, tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def run_in_shell(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """`$RUN PLAN ARGUMENT…` in a shell that can close and redirect streams."""
+    env = environment({"RUN": f"{sys.executable} {STUBBED}"})
+    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60)
+
+
+@pytest.mark.parametrize("target", [".", "folder", "/", "no/folder/r.json", "file/r.json", "x" * 300, "to-nowhere/r"])
+@pytest.mark.parametrize("command", ["size", "evaluate", "check", "simulate"])
+def test_out_that_cannot_be_written_is_known_before_anything_runs(
+    run_stubbed: Run, tmp_path: Path, command: str, target: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("kept", encoding="utf-8")
+    (tmp_path / "to-nowhere").symlink_to(tmp_path / "gone")
+    done = run_stubbed("BUG", command, "s.yaml", "--out", target)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be written" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "to-nowhere"]
+
+
+def test_out_never_replaces_the_scenario(run_stubbed: Run, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("mine", encoding="utf-8")
+    (tmp_path / "link.yaml").symlink_to("s.yaml")
+    for target in ("s.yaml", "./s.yaml", "link.yaml", str(tmp_path / "s.yaml")):
+        done = run_stubbed("DISAGGREGATED", "size", "s.yaml", "--out", target)
+        assert done.returncode == 2 and "is read by this command" in done.stderr
+    assert (tmp_path / "s.yaml").read_text(encoding="utf-8") == "mine"
+
+
+def test_out_follows_links_and_keeps_permissions(run_stubbed: Run, tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("old", encoding="utf-8")
+    (tmp_path / "real.json").chmod(0o640)
+    (tmp_path / "link.json").symlink_to("real.json")
+    assert run_stubbed(*LONG, "--out", "link.json").returncode == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text(encoding="utf-8"))["verdict"] == "feasible"
+    assert (tmp_path / "real.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_out_through_a_link_to_a_new_file(run_stubbed: Run, tmp_path: Path) -> None:
+    (tmp_path / "link.json").symlink_to("new.json")
+    assert run_stubbed(*LONG, "--out", "link.json").returncode == 0
+    assert (tmp_path / "link.json").is_symlink() and (tmp_path / "new.json").is_file()
+
+
+@pytest.mark.parametrize("redirect", ["", "> caught", ">> caught", "| cat"])
+def test_out_to_stdout_is_written_through(tmp_path: Path, redirect: str) -> None:
+    (tmp_path / "caught").write_text("before\n", encoding="utf-8")
+    done = run_in_shell(f"$RUN {' '.join(LONG)} --out /dev/stdout {redirect}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "caught").read_text(encoding="utf-8") if "caught" in redirect else done.stdout
+    assert json.loads(text.removeprefix("before\n"))["verdict"] == "feasible"
+    assert text.startswith("before") is (redirect == ">> caught")
+
+
+def test_out_to_a_device_leaves_the_device(run_stubbed: Run) -> None:
+    assert run_stubbed(*LONG, "--out", os.devnull).returncode == 0
+    assert not Path(os.devnull).is_file()
+
+
+def test_out_to_a_pipe_reaches_its_reader(tmp_path: Path) -> None:
+    done = run_in_shell(f"mkfifo p; cat p > caught & $RUN {' '.join(LONG)} --out p; wait", tmp_path)
+    assert done.returncode == 0 and (tmp_path / "p").is_fifo()
+    assert json.loads((tmp_path / "caught").read_text(encoding="utf-8"))["verdict"] == "feasible"
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+def test_out_to_a_full_device(run_stubbed: Run) -> None:
+    done = run_stubbed(*LONG, "--out", str(FULL))
+    assert done.returncode == 2 and os.strerror(errno.ENOSPC) in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("size s.yaml", 2),
+        ("size s.yaml -qq", 0),
+        ("size s.yaml --out r.txt", 0),
+        ("check s.yaml --format json", 2),
+        ("--version", 0),
+        ("--help", 0),
+        ("size --help", 0),
+        ("hardware list", 2),
+    ],
+)
+def test_closed_stdout_is_no_bug(tmp_path: Path, arguments: str, code: int) -> None:
+    done = run_in_shell(f"$RUN DISAGGREGATED {arguments} >&-", tmp_path)
+    assert done.returncode == code, done.stderr
+    assert ("standard output is closed" in done.stderr) is (code == 2)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", ["DISAGGREGATED size s.yaml", "DISAGGREGATED size --nope", "BUG size s.yaml"])
+def test_closed_streams_end_in_a_code(tmp_path: Path, closed: str, arguments: str) -> None:
+    wanted = 2 if "--nope" in arguments else 3 if "BUG" in arguments else 2 if ">&- 2" in closed else 0
+    assert run_in_shell(f"$RUN {arguments} {closed}", tmp_path).returncode == wanted
+
+
+def test_a_reader_that_leaves_keeps_the_verdict(tmp_path: Path) -> None:
+    """`planner check | head -1` must not turn a failure into a success under pipefail."""
+    script = "$RUN INFEASIBLE {} | true; echo ${{PIPESTATUS[0]}}"
+    bash = subprocess.run(
+        ["bash", "-c", script.format("check s.yaml --format json")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment({"RUN": f"{sys.executable} {STUBBED}"}),
+        timeout=60,
+    )
+    assert (bash.stdout, bash.stderr) == ("1\n", "")
+
+
+def test_quiet_twice_hides_faults_too(run: Run) -> None:
+    done = run("size", "nope.yaml", "-qq")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
 @pytest.mark.parametrize(
     ("env", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)]
 )

@@ -37,7 +37,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 def test_top_level_names_in_order(any_plan: Plan) -> None:
     middle = ["nearest_miss"] if any_plan.verdict == "infeasible" else []
-    assert list(document(any_plan)) == [*TOP, *middle, "notes"]
+    assert list(document(any_plan)) == [*TOP, *middle, "notes", "checks"]
 
 
 def test_only_plain_finite_values(any_plan: Plan) -> None:

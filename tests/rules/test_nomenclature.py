@@ -13,7 +13,7 @@ import pytest
 from planner.files.catalog import Catalog
 from planner.files.models import load_model, summaries
 from planner.review.catalog import hardware_document, model_document
-from planner.review.document import document
+from planner.review.document import document, gate_document
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `([a-z0-9_]+)` \| ([^|]+) \| ([^|]+) \|$")
@@ -43,6 +43,12 @@ def missing(value: Any) -> set[str]:
 @pytest.mark.parametrize("plan", ["DISAGGREGATED", "COLOCATED", "INFEASIBLE", "NOTHING_FITS"])
 def test_result_names_are_listed(plan: str) -> None:
     assert missing(document(getattr(hand_plans, plan))) == set()
+
+
+def test_names_of_many_results_are_listed() -> None:
+    results = [document(hand_plans.DISAGGREGATED, document(hand_plans.COLOCATED))]
+    fault = {"path": "b.yaml", "line": 1, "column": 1, "text": "is empty"}
+    assert missing(gate_document(results, [{"scenario": "b.yaml", "faults": [fault]}], False)) == set()
 
 
 def test_hardware_names_are_listed() -> None:

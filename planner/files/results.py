@@ -1,0 +1,108 @@
+"""A saved result, JSON, back to the document that was written: one result, or many under one gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from planner.errors import Fault, InputError
+from planner.files.reading import decode, read_bytes
+
+Document = dict[str, Any]
+
+MOST_BYTES = 500_000_000
+SCHEMA_VERSION = 1  # that is read; `planner.review.document` writes it
+REDO = "write it again with `planner size SCENARIO --format json` or `planner check SCENARIO --format json`"
+_RESULT = {
+    "inputs": dict, "verdict": str, "limits": list, "kv": dict, "usd_per_mtok": dict, "energy": dict, "search": dict,
+    "memory_per_accelerator": dict, "alternatives": list, "notes": list, "checks": list,
+}  # fmt: skip
+_GATE = {"results": list, "broken": list, "summary": dict, "verdict": str}
+
+
+def load_result(path: Path) -> Document:
+    """Read a result that `--format json` wrote.
+
+    Raises
+    ------
+    InputError
+        No file, not JSON (with line and column), no result of this program, or of another `schema_version`; says how
+        to write it anew.
+    """
+    text = decode(read_bytes(path, MOST_BYTES), str(path))
+    try:
+        found = json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise InputError([Fault(f"is not JSON: {error.msg}", str(path), error.lineno, error.colno)]) from None
+    except (ValueError, RecursionError) as error:
+        reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError([Fault(f"is no result: {reason}", str(path))]) from None
+    _check(found, str(path))
+    return dict(found)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _check(found: Any, path: str) -> None:
+    if not isinstance(found, dict) or "schema_version" not in found or not _is_ours(found):
+        raise InputError([Fault(f"is no result of planner; {REDO}", path)])
+    version = found["schema_version"]
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        newer = isinstance(version, int) and version > SCHEMA_VERSION
+        how = "use the release that wrote it, or" if newer else "it is older:"
+        raise InputError(
+            [Fault(f"has schema_version {version}, this release reads {SCHEMA_VERSION}; {how} {REDO}", path)]
+        )
+    if "results" in found:
+        _check_parts(found, _GATE, path)
+        for one in found["results"]:
+            if not isinstance(one, dict):
+                raise _damaged("results", path)
+            _check_parts(one, _RESULT, path)
+    elif "plan" in found and "limits" in found:
+        _check_parts(found, _RESULT, path)
+    else:
+        raise InputError([Fault(f"is a document of planner, but no result to render or compare; {REDO}", path)])
+
+
+def _is_ours(found: Mapping[str, Any]) -> bool:
+    tool = found.get("tool")
+    return isinstance(tool, dict) and tool.get("name") == "planner"
+
+
+def _check_parts(found: Mapping[str, Any], parts: Mapping[str, type], path: str) -> None:
+    for name, kind in parts.items():
+        if not isinstance(found.get(name), kind):
+            raise _damaged(name, path)
+
+
+def _damaged(name: str, path: str) -> InputError:
+    return InputError([Fault(f"is no whole result: {name} is missing or damaged; {REDO}", path)])
+
+
+def results_of(document: Document) -> list[Document]:
+    """The results that a saved file holds."""
+    return list(document["results"]) if "results" in document else [document]
+
+
+def result_of(document: Document, path: str, name: str) -> Document | None:
+    """The result of one scenario: the same file, else the same name where only one has it.
+
+    A file with a single result is taken whatever it is called, as a scenario may have been renamed since.
+    """
+    results = results_of(document)
+    if "results" not in document:
+        return results[0]
+    same = [one for one in results if _file_of(one) == PurePath(path).as_posix()]
+    named = [one for one in results if one["inputs"].get("scenario") == name]
+    found = same or named
+    return found[0] if len(found) == 1 else None
+
+
+def _file_of(result: Mapping[str, Any]) -> str:
+    files = result["inputs"].get("files") or [{}]
+    return PurePath(str(files[0].get("path", ""))).as_posix() if isinstance(files[0], dict) else ""

@@ -1,0 +1,122 @@
+"""`planner check` as a table, and its answer in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.table import plan_words
+from planner.render.text import Cell, Pen, Row, columns, percent_text, wrapped
+
+Document = Mapping[str, Any]
+
+TONES = {"pass": "good", "at risk": "close", "fail": "bad", "broken": "bad"}
+WORDS = {"pass": "pass", "at risk": "at risk", "fail": "FAIL", "broken": "BROKEN"}
+NARROW = 76  # columns below which an interval gets a line of its own
+
+
+def headline(result: Document) -> str:
+    """The answer of a gate in one line, without marks."""
+    counted = result["summary"]
+    scenarios = _count_of(counted["scenarios"], "scenario")
+    checks = f"{counted['checks_pass']} of {_count_of(counted['checks'], 'check')} pass"
+    more = [
+        f"{counted[f'checks_{name}']} {word}"
+        for name, word in (("at_risk", "at risk"), ("fail", "fail"))
+        if counted[f"checks_{name}"]
+    ]
+    if counted["scenarios_broken"]:
+        more.append(f"{counted['scenarios_broken']} of {scenarios} cannot be read")
+    return f"{', '.join([checks, *more])}; {scenarios}"
+
+
+def _count_of(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def verdict_word(result: Document) -> str:
+    return WORDS[result["verdict"]].upper()
+
+
+def gate_line(result: Document, pen: Pen | None = None) -> str:
+    """Verdict and headline."""
+    pen = pen or Pen(unicode=False)
+    return f"{pen.paint(verdict_word(result), TONES[result['verdict']])}  {pen.heading(headline(result))}"
+
+
+def scenario_name(result: Document) -> str:
+    """The file a result came from, else the name of its scenario."""
+    files = result["inputs"]["files"]
+    return str(files[0]["path"] if files else result["inputs"]["scenario"])
+
+
+def gate_text(result: Document, pen: Pen, *, notes: bool = True) -> str:
+    """`planner check` for people: the verdict, then a block per scenario with a line per check."""
+    lines = [gate_line(result, pen)]
+    for one in result["results"]:
+        lines += ["", *_scenario(one, pen, notes)]
+    for broken in result["broken"]:
+        lines += ["", f"{pen.paint(WORDS['broken'], 'bad')}  {pen.heading(broken['scenario'])}"]
+        lines += [f"  {text}" for fault in broken["faults"] for text in wrapped(fault_text(fault), pen.width - 2)]
+    return pen.finish(lines)
+
+
+def fault_text(fault: Document) -> str:
+    where = ":".join(str(part) for part in (fault["path"], fault["line"], fault["column"]) if part)
+    return f"{where}: {fault['text']}" if where else str(fault["text"])
+
+
+def _scenario(result: Document, pen: Pen, notes: bool) -> list[str]:
+    word = pen.paint(WORDS[result["gate"]], TONES[result["gate"]])
+    lines = [f"{word}  {pen.heading(scenario_name(result))}"]
+    lines += [f"  {text}" for text in wrapped(plan_words(result), pen.width - 2)]
+    lines += check_lines(result, pen)
+    if notes:
+        lines += [
+            f"  {text}"
+            for note in result["notes"]
+            if note["level"] == "warning"
+            for text in wrapped(f"warning: {note['text']}", pen.width - 2)
+        ]
+    return lines
+
+
+def check_lines(result: Document, pen: Pen) -> list[str]:
+    """Every check of one result, aligned; on a narrow screen an interval stands below its check."""
+    prediction = result["prediction"]
+    coverage = f"{percent_text(prediction['coverage'])} interval" if prediction else ""
+    narrow = pen.width < NARROW
+    head = ["", "", "limit", "value", *([] if narrow else [coverage]), "slack"]
+    rows: list[Row] = [[Cell(text, "dim") for text in head]]
+    below: dict[int, str] = {}
+    for line in result["checks"]:
+        interval = interval_text(line)
+        verdict = Cell(WORDS[line["verdict"]], TONES[line["verdict"]])
+        rows.append(
+            [
+                verdict,
+                subject(line),
+                limit_text(line),
+                measured_text(line),
+                *([] if narrow else [interval]),
+                slack_text(line),
+            ]
+        )
+        said = [line["reason"] or "", interval if narrow else ""]
+        below[len(rows) - 1] = "; ".join(text for text in said if text)
+    lines: list[str] = []
+    for number, text in enumerate(columns(rows, "llrrr" if narrow else "llrrrr", pen)):
+        lines.append(text)
+        lines += [f"           {more}" for more in wrapped(below.get(number, ""), max(pen.width - 11, 32))]
+    return lines
+
+
+def lines_of(result: Document) -> list[tuple[Document, Document]]:
+    """Every check of every scenario with its result, in order."""
+    return [(one, line) for one in result["results"] for line in one["checks"]]
+
+
+def changes_of(lines: Sequence[Document]) -> list[Document]:
+    """Checks whose value differs from the baseline's."""
+    return [line for line in lines if line["kind"] != "witness" and line["delta"]]

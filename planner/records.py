@@ -323,6 +323,33 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PromptBlocks:
+    """Prompts of a trace as cache blocks, in the order of its requests; equal ids are one block.
+
+    Request r holds ids[offsets[r]:offsets[r + 1]]; `block_tokens` is None where blocks have no fixed size.
+    """
+
+    ids: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    block_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """A read trace. `arrivals` is None for a list of lengths without times; lengths stand in the order of requests."""
+
+    arrivals: Arrivals | None
+    lengths: Lengths
+    notes: tuple[Note, ...]
+    sha256: str
+    format: str
+    input_tokens: Floats
+    output_tokens: Floats
+    blocks: PromptBlocks | None = None
+    cached_tokens: Floats | None = None  # that the provider's own cache gave, where the trace says so
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """Open-loop traffic. `requests_per_s` is the long-run mean, `peak_factor` what the targets must also survive."""
 
@@ -333,6 +360,7 @@ class Workload:
     peak_duration_s: float = 0.0
     description: str = ""
     prefix_hit_fraction: float = 0.0  # of prompt tokens found in a cache, the same share of every prompt
+    blocks: PromptBlocks | None = None  # of a trace that has them, in the order of `arrivals`
 
 
 @dataclass(frozen=True, slots=True, eq=False)

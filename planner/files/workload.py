@@ -105,7 +105,8 @@ class WorkloadReader:
             text = f"trace time is stretched from {units.format_rate(own_rate)} to {units.format_rate(keys.requests)}"
             self.notes.append(Note("info", text))
         rate = rate_per_s(arrivals)
-        return Workload(rate, trace.lengths, arrivals, description=f"{units.format_rate(rate)}, trace {keys.path}")
+        text = f"{units.format_rate(rate)}, trace {keys.path}"
+        return Workload(rate, trace.lengths, arrivals, description=text, blocks=trace.blocks)
 
     def _lengths_of(self, trace: Trace, keys: TraceKeys, peak: PeakKeys | None) -> Workload | None:
         rate = keys.requests or self.keys.requests

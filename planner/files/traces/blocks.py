@@ -1,0 +1,105 @@
+"""Block ids of a trace's prompts: one name space, the size of a block, and what is odd about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.errors import Fault, InputError
+from planner.files.traces.formats import MOONCAKE, RAGPULSE
+from planner.files.traces.rows import Ints, Rows
+from planner.records import Note, PromptBlocks
+
+_MOONCAKE_TOKENS = 512
+_USUAL_TOKENS = (512, 16, 32, 64, 128, 256, 1024, 8, 1, 2, 4, 2048, 4096)
+_MOST_FAULTS = 10
+
+
+def with_own_ids(files: list[Rows]) -> list[Rows]:
+    """Files whose ids mean something in that file only, with ids that no other file has."""
+    result, used = [], 0
+    for rows in files:
+        if rows.local_ids and rows.blocks is not None:
+            distinct, places = np.unique(rows.blocks, return_inverse=True)
+            result.append(replace(rows, blocks=places.astype(np.int64) + used))
+            used += distinct.size
+        else:
+            result.append(rows)
+    return result
+
+
+def block_tokens(rows: Rows, given: int | None) -> tuple[int | None, list[Note]]:
+    """Tokens of a block: as given, as the file states, or what goes with every row's length.
+
+    Raises
+    ------
+    InputError
+        When the size contradicts rows: a prompt of n tokens has n / size blocks, the last of which may be partial.
+    """
+    stated = given or rows.block_tokens
+    if stated is not None:
+        _check(rows, stated, "" if given else " that the file states")
+        return stated, []
+    if rows.form is RAGPULSE or rows.sizes is None:
+        text = "block ids have no fixed size: hit ratios count blocks, none counts tokens"
+        return None, [Note("info", text)] if rows.sizes is not None else []
+    fitting = next((size for size in _USUAL_TOKENS if not _contradicting(rows, size).any()), None)
+    if fitting is None:
+        _check(rows, _MOONCAKE_TOKENS, ", as in Mooncake's traces; say another with --block-tokens")
+    if fitting != _MOONCAKE_TOKENS or rows.form is not MOONCAKE:
+        return fitting, [Note("info", f"blocks of {fitting} tokens, inferred from prompt lengths")]
+    return fitting, []
+
+
+def _contradicting(rows: Rows, size: int) -> NDArray[np.bool_]:
+    if rows.sizes is None:
+        return np.zeros(rows.input_tokens.size, dtype=bool)
+    return np.asarray(np.abs(rows.sizes * float(size) - rows.input_tokens) >= size, dtype=bool)
+
+
+def _check(rows: Rows, size: int, origin: str) -> None:
+    wrong = np.flatnonzero(_contradicting(rows, size))
+    if not wrong.size or rows.sizes is None:
+        return
+    faults = [
+        Fault(
+            f"{rows.sizes[row]:,} block ids for {rows.input_tokens[row]:,.0f} tokens contradict blocks of "
+            f"{size:,} tokens{origin}",
+            rows.path,
+            int(rows.lines[row]),
+        )
+        for row in wrong[:_MOST_FAULTS]
+    ]
+    more = wrong.size - len(faults)
+    raise InputError([*faults, *([Fault(f"and {more:,} more rows contradict it", rows.path)] * (more > 0))])
+
+
+def chosen(blocks: Ints, sizes: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Blocks and offsets of `rows`, in their order."""
+    starts = np.cumsum(sizes) - sizes
+    kept = sizes[rows]
+    offsets = np.concatenate(([0], np.cumsum(kept)))
+    places = np.arange(offsets[-1]) + np.repeat(starts[rows] - offsets[:-1], kept)
+    return blocks[places], offsets
+
+
+def chain_notes(blocks: PromptBlocks) -> list[Note]:
+    """Whether an id always follows the same id, as the hash of a whole prefix must."""
+    ids, offsets = blocks.ids, blocks.offsets
+    first = np.zeros(ids.size, dtype=bool)
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    order = np.argsort(ids, kind="stable")
+    before = np.where(first, -1, np.roll(np.arange(ids.size), 1))[order]
+    leads = np.where(before < 0, 0, ids[before])
+    same_id = ids[order][1:] == ids[order][:-1]
+    other_lead = (leads[1:] != leads[:-1]) | ((before[1:] < 0) != (before[:-1] < 0))
+    odd = np.unique(ids[order][1:][same_id & other_lead]).size
+    if not odd:
+        return []
+    text = (
+        f"{odd:,} of {np.unique(ids).size:,} block ids follow different blocks in different prompts, so they are no "
+        "hashes of prefixes; a block counts as found only when all blocks before it in the prompt are"
+    )
+    return [Note("caution", text)]

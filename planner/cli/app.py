@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, catalog, check, export, simulate, size, validate
+from planner.cli import calibrate, catalog, check, export, render, simulate, size, validate
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -80,6 +80,16 @@ _COMMANDS = (
             "planner check scenario.yaml",
             "planner check plans/*.yaml --strict --format junit --out checks.xml",
             "planner check scenario.yaml --baseline main.json --format markdown",
+        ),
+    ),
+    (
+        app,
+        "render",
+        render.render,
+        (
+            "planner render result.json",
+            "planner render result.json --format html --out result.html",
+            "planner render checks.json --format markdown",
         ),
     ),
     (

@@ -15,7 +15,7 @@ from planner.cli.options import CatalogOption, CheckFormat, CheckFormatOption, O
 
 if TYPE_CHECKING:
     from planner.files.catalog import Catalog
-    from planner.records import Check, Scenario
+    from planner.records import Check, Plan, Scenario
 
 FAILED, INPUT, BUG = 1, 2, 3
 
@@ -40,6 +40,9 @@ def check(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="A check at risk fails.")] = False,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 also when a check fails.")] = False,
+    witness: Annotated[
+        bool, typer.Option("--witness", help="Simulate each plan token step by token step; disagreement fails.")
+    ] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, max=256, show_default="cores", help="Processes at most.")
     ] = None,
@@ -52,7 +55,8 @@ def check(
     """Hold scenarios to their targets, budgets and checks.
 
     A scenario with a deployment is evaluated, any other is sized. Every limit is one line: value, interval, slack, and
-    pass, fail, or at risk, where the value keeps the limit but the bad end of its interval does not.
+    pass, fail, or at risk, where the value keeps the limit but the bad end of its interval does not. Lines of --witness
+    compare the prediction with a simulation.
 
     Exit code 0 when nothing fails, 1 when a check does, 2 when a scenario cannot be read (the others are still
     checked).
@@ -63,7 +67,7 @@ def check(
 
     check_out(out, [*scenarios, *([baseline] if baseline else [])])
     old = _baseline(baseline)
-    work = partial(outcome, catalog=tuple(catalog or ()), baseline=old)
+    work = partial(outcome, catalog=tuple(catalog or ()), baseline=old, witness=witness)
     found = list(answers(work, _once(scenarios), jobs or usable_cores(), warm))
     broken = [{"scenario": one.scenario, "faults": list(one.faults)} for one in found if one.result is None]
     result = gate_document([one.result for one in found if one.result is not None], broken, strict)
@@ -119,12 +123,12 @@ def _opened(dirs: tuple[Path, ...]) -> Catalog:
     return Catalog(dirs)
 
 
-def outcome(path: Path, catalog: tuple[Path, ...], baseline: Document | None) -> Outcome:
+def outcome(path: Path, catalog: tuple[Path, ...], baseline: Document | None, witness: bool) -> Outcome:
     """Read, compute and judge one scenario; whatever goes wrong with it is told and stops no other."""
     from planner.errors import InputError
 
     try:
-        return Outcome(str(path), result=_result(path, catalog, baseline))
+        return Outcome(str(path), result=_result(path, catalog, baseline, witness))
     except InputError as error:
         faults = ({"path": f.path, "line": f.line, "column": f.column, "text": f.message} for f in error.faults)
         return Outcome(str(path), faults=tuple(faults))
@@ -136,7 +140,7 @@ def outcome(path: Path, catalog: tuple[Path, ...], baseline: Document | None) ->
         return Outcome(str(path), faults=(fault,), bug="".join(traceback.format_exception(error)))
 
 
-def _result(path: Path, catalog: tuple[Path, ...], baseline: Document | None) -> Document:
+def _result(path: Path, catalog: tuple[Path, ...], baseline: Document | None, witness: bool) -> Document:
     from planner.errors import FieldError, InputError
     from planner.files.scenario import field_fault, load_scenario
     from planner.files.yamlfile import load
@@ -148,9 +152,21 @@ def _result(path: Path, catalog: tuple[Path, ...], baseline: Document | None) ->
         from planner.review.document import document
 
         plan = sizing.evaluate(scenario) if scenario.deployment is not None else sizing.size(scenario)
-        return document(plan, old)
+        result = document(plan, old)
+        return _witnessed(plan, result) if witness else result
     except FieldError as error:
         raise InputError([field_fault(load(path), error)]) from error
+
+
+def _witnessed(plan: Plan, result: Document) -> Document:
+    """The result with a simulation beside it, where there is anything to simulate."""
+    from planner.review.checks import checks_of
+    from planner.review.witness import can_be_simulated, with_witness
+    from planner.simulation.simulate import simulate
+
+    if plan.deployment is None or not can_be_simulated(result):
+        return result
+    return with_witness(result, checks_of(plan.scenario), simulate(plan.scenario, plan.deployment))
 
 
 def _of_baseline(scenario: Scenario, baseline: Document | None) -> Document | None:

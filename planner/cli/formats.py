@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from planner.cli.streams import Screen, tell, write_result
 
 Document = Mapping[str, Any]
 Renderer = Callable[[Screen], str]
+Locate = Callable[[str], str]
+
+GATE_FORMATS = ("junit", "sarif", "github")
 
 
 def write_document(result: Document, shape: str, out: Path | None, verbose: int, quiet: int) -> None:
@@ -35,6 +39,14 @@ def renderer(result: Document, shape: str, *, verbose: int = 0, quiet: int = 0) 
     """The renderer of a format, bound to its document."""
     if shape == "table":
         return _table(result, verbose, quiet)
+    if shape in GATE_FORMATS:
+        from planner.review.document import gated
+
+        whole = gated(result)
+        if shape == "github":
+            _write_step_summary(whole)
+        located = _located(shape)
+        return lambda _: located(whole, from_repository)
     render = _plain(shape)
     return lambda _: render(result)
 
@@ -48,9 +60,50 @@ def _plain(shape: str) -> Callable[[Document], str]:
             from planner.render.yaml import to_yaml as render
         case "csv":
             from planner.render.csv import to_csv as render
+        case "markdown":
+            from planner.render.markdown import to_markdown as render
+        case "html":
+            from planner.render.html import to_html as render
         case _:
             raise ValueError(f"no format {shape}")
     return render
+
+
+def _located(shape: str) -> Callable[[Document, Locate], str]:
+    """The renderer of a format that points at lines of files, or stands beside those that do."""
+    match shape:
+        case "junit":
+            from planner.render.junit import to_junit as render
+        case "sarif":
+            from planner.render.sarif import to_sarif as render
+        case _:
+            from planner.render.github import to_github as render
+    return render
+
+
+def from_repository(path: str) -> str:
+    """A path from the root of the repository it lies in; as it was given where there is none."""
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - links are kept: they are what the repository holds
+    for folder in absolute.parents:
+        if (folder / ".git").exists():
+            return absolute.relative_to(folder).as_posix()
+    return Path(path).as_posix()
+
+
+def _write_step_summary(result: Document) -> None:
+    """Add the Markdown to the page that the run of a job shows, where the platform names one."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    from planner.errors import Fault, InputError
+    from planner.render.markdown import to_markdown
+
+    try:
+        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as summary:
+            summary.write(to_markdown(result) + "\n")
+    except OSError as error:
+        reason = f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}"
+        raise InputError([Fault(reason, path)]) from None
 
 
 def _table(result: Document, verbose: int, quiet: int) -> Renderer:

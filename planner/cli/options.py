@@ -23,6 +23,8 @@ class ResultFormat(enum.StrEnum):
     json = "json"
     csv = "csv"
     yaml = "yaml"
+    markdown = "markdown"
+    html = "html"
 
 
 class CheckFormat(enum.StrEnum):
@@ -32,16 +34,25 @@ class CheckFormat(enum.StrEnum):
     json = "json"
     csv = "csv"
     yaml = "yaml"
+    markdown = "markdown"
+    html = "html"
+    junit = "junit"
+    sarif = "sarif"
+    github = "github"
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
 ResultFormatOption = Annotated[
     ResultFormat,
-    typer.Option("--format", help="table for people, the rest for programs."),
+    typer.Option(
+        "--format", help="table, markdown and html for people; junit, sarif and github for CI; the rest for programs."
+    ),
 ]
 CheckFormatOption = Annotated[
     CheckFormat,
-    typer.Option("--format", help="table for people, the rest for programs."),
+    typer.Option(
+        "--format", help="table, markdown and html for people; junit, sarif and github for CI; the rest for programs."
+    ),
 ]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write the result to FILE, whole or not at all.")

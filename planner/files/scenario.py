@@ -242,9 +242,8 @@ class _Reader:
         checks = reader.read(self.keys.checks)
         self.faults += reader.faults
         judged = ", ".join(check.text for check in only_judged(checks))
-        if judged:
-            text = f"bounds no search, `planner check` judges the plan by it: {judged}"
-            self.notes.append(Note("info", text))
+        if judged and self.keys.deployment is None:
+            self.notes.append(Note("info", f"judged by `planner check`, not searched for: {judged}"))
         return checks
 
     def _targets(self, checks: Sequence[Check]) -> tuple[Target, ...]:

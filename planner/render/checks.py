@@ -22,7 +22,7 @@ def subject(line: Document) -> str:
     else:
         bare = metric.replace("usd_", "USD ").replace("kv_", "KV ").replace("_", " ")
         text = f"{name_text(statistic)} {bare}" if statistic else bare
-    return {"change": f"change of {text}", "witness": f"{text}, simulated"}.get(line["kind"], text)
+    return {"change": f"change of {text}", "witness": f"{text} against simulation"}.get(line["kind"], text)
 
 
 def limit_text(line: Document) -> str:
@@ -52,7 +52,7 @@ def interval_text(line: Document) -> str:
     """The interval around a value, or what the value is compared with."""
     interval, reference = line["interval"], line["reference"]
     if line["kind"] == "witness":
-        return f"simulated {quantity(reference, line['unit'], '-')}"
+        return f"{quantity(reference, line['unit'], '-')} simulated{change_text(line, ', ')}"
     if line["kind"] == "change":
         return f"from {quantity(reference, line['unit'])}{change_text(line, ', ')}"
     if interval is None:
@@ -74,3 +74,13 @@ def change_text(line: Document, before: str = "") -> str:
 
 def slack_text(line: Document) -> str:
     return percent_text(line["slack_fraction"], sign=True)
+
+
+def sentence(line: Document) -> str:
+    """One check in a sentence: what was found, what is allowed, how sure it is."""
+    found = f"{subject(line)} is {measured_text(line)}"
+    allowed = limit_text(line) if line["kind"] == "witness" else f"limit {limit_text(line)}"
+    between = interval_text(line)
+    more = [f"{'interval ' if line['interval'] else ''}{between}"] if between else []
+    slack = [f"slack {slack_text(line)}"] if line["slack_fraction"] is not None else []
+    return "; ".join([found, allowed, *more, *slack, *([line["reason"]] if line["reason"] else [])])

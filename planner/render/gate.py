@@ -20,15 +20,12 @@ def headline(result: Document) -> str:
     """The answer of a gate in one line, without marks."""
     counted = result["summary"]
     scenarios = _count_of(counted["scenarios"], "scenario")
-    checks = f"{counted['checks_pass']} of {_count_of(counted['checks'], 'check')} pass"
-    more = [
-        f"{counted[f'checks_{name}']} {word}"
-        for name, word in (("at_risk", "at risk"), ("fail", "fail"))
-        if counted[f"checks_{name}"]
-    ]
-    if counted["scenarios_broken"]:
-        more.append(f"{counted['scenarios_broken']} of {scenarios} cannot be read")
-    return f"{', '.join([checks, *more])}; {scenarios}"
+    checks = [f"{counted['checks_pass']} of {_count_of(counted['checks'], 'check')} pass"]
+    for name, word in (("at_risk", "at risk"), ("fail", "fail")):
+        if counted[f"checks_{name}"]:
+            checks.append(f"{counted[f'checks_{name}']:,} {word}")
+    broken = counted["scenarios_broken"]
+    return f"{', '.join(checks)}; {f'{broken:,} of {scenarios} cannot be read' if broken else scenarios}"
 
 
 def _count_of(number: int, noun: str) -> str:

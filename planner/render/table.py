@@ -58,7 +58,7 @@ def to_text(
     """
     pen = Pen(width, unicode, color)
     sections = [
-        [verdict_line(document, pen), *_load(document, pen)],
+        [verdict_line(document, pen), *wrapped(load_words(document), pen.width)],
         _plan(document, pen) if document["plan"] else [],
         _nearest_miss(document, pen),
         *(_held(document, pen) if document["prediction"] else []),
@@ -127,7 +127,8 @@ def plan_words(document: Document) -> str:
     return f"{document['verdict']}: {_answer(document)}"
 
 
-def _load(document: Document, pen: Pen) -> list[str]:
+def load_words(document: Document) -> str:
+    """The question as it was understood: model, formats, engine, rate and lengths."""
     inputs = document["inputs"]
     model, engine, workload = inputs["model"], inputs["engine"], inputs["workload"]
     tokens = ", ".join(
@@ -135,11 +136,10 @@ def _load(document: Document, pen: Pen) -> list[str]:
         for side, law in (("input", workload["input_tokens"]), ("output", workload["output_tokens"]))
     )
     peak = f", peak x{workload['peak_factor']:g}" if workload["peak_factor"] != 1.0 else ""
-    text = (
+    return (
         f"{model['id']} in {model['weight_dtype']}, KV in {model['kv_dtype']}, on {_engine_name(engine)}; "
         f"{_rate_text(workload['requests_per_s'])} requests/s{peak}; tokens: {tokens}"
     )
-    return wrapped(text, pen.width)
 
 
 def _engine_name(engine: Document) -> str:

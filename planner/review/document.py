@@ -118,6 +118,11 @@ def gate_document(results: Sequence[Document], faults: Sequence[Document], stric
     }
 
 
+def gated(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A document of many results: itself, or a single result as the only one."""
+    return document if "results" in document else gate_document([dict(document)], [], strict=False)
+
+
 def _answer(plan: Plan) -> _Answer | None:
     if plan.deployment is None or plan.prediction is None or plan.money is None:
         return None

@@ -184,3 +184,12 @@ def test_an_interrupt_ends_every_process(tmp_path: Path) -> None:
     assert "Traceback" not in stderr
     for stream in held:
         stream.close()
+
+
+def test_the_witness_agrees_with_a_plain_deployment(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, "s.yaml", GIVEN.replace("requests: 2 /s", "requests: 0.2 /s"))
+    done = run("check", "s.yaml", "--witness", "--format", "json")
+    assert done.returncode == 0, done.stdout
+    lines = [line for line in json.loads(done.stdout)["results"][0]["checks"] if line["kind"] == "witness"]
+    assert [line["name"] for line in lines][:2] == ["witness(ttft.mean)", "witness(itl.mean)"]
+    assert all(abs(line["delta_fraction"]) <= line["limit"] for line in lines)

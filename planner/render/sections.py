@@ -1,0 +1,168 @@
+"""A result as titled tables of plain text, for formats that are pages: Markdown and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.render.breakdown import LEAST_SHARE, pool_text, pools
+from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.inputs import field_text
+from planner.render.table import limit_name
+from planner.render.text import Pen, name_text, percent_text, seconds_text, value_text
+
+Document = Mapping[str, Any]
+
+SHOWN = ("mean", "p50", "p90", "p99")
+LATENCIES = ("ttft_s", "itl_s", "tpot_s", "e2e_s")
+_PEN = Pen(unicode=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table under a title. `bars` holds a share of 1 per row where one says something."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    bars: tuple[float | None, ...] = ()
+
+
+def checks_section(result: Document) -> Section:
+    """Every check of one result."""
+    prediction = result["prediction"]
+    interval = f"{percent_text(prediction['coverage'])} interval" if prediction else "interval"
+    head = ("verdict", "check", "limit", "value", interval, "slack")
+    return Section("Checks", head, tuple(check_row(line) for line in result["checks"]))
+
+
+def check_row(line: Document) -> tuple[str, ...]:
+    """One check; why it has no value stands where its interval would."""
+    between = interval_text(line) or line["reason"] or ""
+    return line["verdict"], subject(line), limit_text(line), measured_text(line), between, slack_text(line)
+
+
+def sections(result: Document) -> Iterator[Section]:
+    """What a report says beside its checks, most asked for first; nothing where there is no plan."""
+    if result["plan"]:
+        yield _plan(result)
+    yield _limits(result)
+    if result["prediction"]:
+        yield _latency(result)
+        yield _parts(result, "Mean TTFT, where it goes", "ttft_parts_s")
+        yield _parts(result, "One decode step, where it goes", "decode_step_parts_s")
+        yield from _memory(result)
+    yield _alternatives(result)
+    yield _notes(result)
+
+
+def _plan(result: Document) -> Section:
+    rows = [
+        (name, pool_text(pool, _PEN), percent_text(pool["utilization"]), value_text(pool.get("mean_batch"), ""))
+        for name, pool in pools(result["plan"])
+    ]
+    bars = [pool["utilization"] for _, pool in pools(result["plan"])]
+    title = f"Plan: {result['plan']['mode']}, {result['plan']['accelerators']} accelerators"
+    return Section(title, ("pool", "workers", "busy", "mean batch"), tuple(rows), tuple(bars))
+
+
+def _limits(result: Document) -> Section:
+    rows = [
+        (
+            limit_name(limit["name"]),
+            value_text(limit["value"], _unit(limit), "unbounded"),
+            value_text(limit["limit"], _unit(limit)),
+            percent_text(limit["slack_fraction"], sign=True),
+            limit["what_would_relax_it"],
+        )
+        for limit in result["limits"]
+    ]
+    used = [None if limit["slack_fraction"] is None else 1.0 - limit["slack_fraction"] for limit in result["limits"]]
+    return Section("Limits, tightest first", ("", "value", "limit", "slack", "relaxed by"), tuple(rows), tuple(used))
+
+
+def _unit(limit: Document) -> str:
+    return "" if limit["name"].endswith(limit["unit"]) else str(limit["unit"])
+
+
+def _latency(result: Document) -> Section:
+    prediction = result["prediction"]
+    rows = []
+    for name in LATENCIES:
+        between = prediction["intervals"].get(name, {})
+        for statistic in SHOWN:
+            interval = between.get(statistic)
+            text = f"{seconds_text(interval[0])} .. {seconds_text(interval[1])}" if interval else ""
+            rows.append((f"{name_text(name)} {statistic}", seconds_text(prediction[name][statistic]), text))
+    head = ("", "predicted", f"{percent_text(prediction['coverage'])} interval")
+    return Section("Latency", head, tuple(rows))
+
+
+def _parts(result: Document, title: str, name: str) -> Section:
+    parts: Mapping[str, float | None] = result["prediction"][name]
+    total = sum(value or 0.0 for value in parts.values())
+    kept = {key: value for key, value in parts.items() if value is None or value > LEAST_SHARE * total}
+    shares = {key: value / total if value is not None and total else None for key, value in kept.items()}
+    rows = [(name_text(key), seconds_text(value), percent_text(shares[key])) for key, value in kept.items()]
+    whole = "unbounded" if None in parts.values() else seconds_text(total)
+    return Section(f"{title}: {whole}", ("part", "time", "share"), tuple(rows), tuple(shares.values()))
+
+
+def _memory(result: Document) -> Iterator[Section]:
+    for name, parts in result["memory_per_accelerator"].items():
+        capacity = parts["capacity_bytes"]
+        kept = {key: size for key, size in parts.items() if key != "capacity_bytes" and size}
+        shares = tuple(size / capacity if capacity else None for size in kept.values())
+        rows = [
+            (name_text(key), value_text(size, "bytes"), percent_text(share))
+            for (key, size), share in zip(kept.items(), shares, strict=True)
+        ]
+        title = f"Memory of one {name} accelerator, {value_text(capacity, 'bytes')}"
+        yield Section(title, ("part", "size", "share"), tuple(rows), shares)
+
+
+def _alternatives(result: Document) -> Section:
+    rows = [
+        (
+            other["mode"],
+            ", ".join(pool_text(pool, _PEN) for _, pool in pools(other)),
+            value_text(other["usd_per_hour"], "USD/h"),
+            "holds" if other["feasible"] else "misses",
+            other["why_it_lost"],
+        )
+        for other in result["alternatives"]
+    ]
+    return Section("Alternatives, and why they lost", ("mode", "workers", "rent", "limits", "why it lost"), tuple(rows))
+
+
+def _notes(result: Document) -> Section:
+    return Section("Notes", ("level", "note"), tuple((note["level"], note["text"]) for note in result["notes"]))
+
+
+def assumptions(result: Document) -> Iterator[Section]:
+    """What the numbers rest on: files, model, engine and catalog values, with sources and dates."""
+    inputs = result["inputs"]
+    yield Section("Files", ("file", "sha256"), tuple((file["path"], file["sha256"]) for file in inputs["files"]))
+    yield _fields(f"Model {inputs['model']['id']}", inputs["model"])
+    engine = inputs["engine"]
+    yield _fields(f"Engine {engine['id']} {engine['version']}", engine)
+    yield _fields("Engine constants, fitted", engine["constants"])
+    for accelerator in inputs["accelerators"]:
+        borrowed = accelerator["efficiency_like"]
+        like = f", efficiencies guessed from {borrowed}" if borrowed else ""
+        rows = [
+            (name, field_text(name, item["value"]), item["kind"] or "", item["retrieved"] or "", item["source"] or "")
+            for name, item in accelerator["values"].items()
+        ]
+        title = f"Accelerator {accelerator['id']}{like}"
+        yield Section(title, ("value", "", "known by", "read", "source"), tuple(rows))
+
+
+def _fields(title: str, values: Document) -> Section:
+    rows = [
+        (name, field_text(name, value))
+        for name, value in values.items()
+        if value not in (None, "") and not isinstance(value, Mapping)
+    ]
+    return Section(title, ("field", "value"), tuple(rows))

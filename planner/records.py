@@ -408,6 +408,8 @@ class Measurement:
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9")
 PROBABILITY = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 METRICS = ("ttft", "itl", "tpot", "e2e")
+ROUTERS = ("least-outstanding", "queue-aware")
+Router = Literal["least-outstanding", "queue-aware"]
 Mode = Literal["disaggregated", "colocated-chunked", "colocated-whole-prompt"]
 
 
@@ -510,6 +512,7 @@ class Scenario:
     inputs: tuple[InputFile, ...] = ()
     notes: tuple[Note, ...] = ()
     checks: tuple[Check, ...] = ()  # all that the file asks for, targets and budgets among them
+    router: Router = "least-outstanding"  # goes by all requests in flight, or by the prompts that wait
 
     def accelerator(self, accelerator_id: str) -> Accelerator:
         for accelerator in (*self.prefill_accelerators, *self.decode_accelerators):

@@ -52,9 +52,10 @@ def simulate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same bytes.")] = 0,
-    router: Annotated[RouterChoice, typer.Option("--router", help="What the front end goes by.")] = (
-        RouterChoice.join_shortest_queue
-    ),
+    router: Annotated[
+        RouterChoice | None,
+        typer.Option("--router", show_default="the scenario's", help="What the front end goes by."),
+    ] = None,
     arrival_scv: Annotated[
         float | None,
         typer.Option(
@@ -86,7 +87,7 @@ def simulate(
 
     check_out(out, [scenario])
     _check(arrival_scv, clients)
-    setting = Setting(requests or 0, seed, router.value, arrival_scv, clients)
+    setting = Setting(requests or 0, seed, router.value if router else None, arrival_scv, clients)
     plan, found = _run(scenario, tuple(catalog or ()), setting)
     if found is None:
         tell("nothing to simulate: no candidate can hold the model (planner size says why)")
@@ -187,7 +188,7 @@ def document(plan: Plan, found: Simulation, setting: Setting) -> Document:
         "setting": {
             "requests": found.requests,
             "seed": setting.seed,
-            "router": setting.router,
+            "router": setting.router_for(plan.scenario),
             "arrivals": _arrivals(plan, setting),
             "arrival_scv": setting.arrival_scv,
             "clients": setting.clients,

@@ -103,6 +103,7 @@ class _Reader:
             model=model,
             weights=self.keys.weights or model.checkpoint_format,
             kv_dtype=self.keys.kv_cache,
+            router=self.keys.router,
             engine=engine,
             prefill_accelerators=self.prefill,
             decode_accelerators=self.decode,

@@ -27,7 +27,7 @@ from planner.errors import Fault
 from planner.files import lengths
 from planner.files.nearest import did_you_mean
 from planner.files.yamlfile import Document, FieldPath
-from planner.records import Mode
+from planner.records import ROUTERS, Mode, Router
 from planner.units import shown
 
 WEIGHTS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
@@ -300,6 +300,7 @@ class ScenarioKeys(_Keys):
     weights: Annotated[str, BeforeValidator(partial(_choice, names=WEIGHTS)), _one_of(WEIGHTS)] | None = None
     kv_cache: Annotated[str, BeforeValidator(partial(_choice, names=KV_DTYPES)), _one_of(KV_DTYPES)] = "bf16"
     engine: Text = "generic"
+    router: Annotated[Router, BeforeValidator(partial(_choice, names=ROUTERS)), _one_of(ROUTERS)] = "least-outstanding"
     hardware: HardwareKeys | None = None
     workload: WorkloadKeys | None = None
     targets: TargetKeys | None = None

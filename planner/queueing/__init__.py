@@ -15,7 +15,14 @@ from planner.queueing.occupancy import (
     context_moments,
     kv_tokens_quantile,
 )
-from planner.queueing.routing import join_shortest_queue, least_work, random_split, round_robin, two_choices
+from planner.queueing.routing import (
+    fewest_in_flight,
+    join_shortest_queue,
+    least_work,
+    random_split,
+    round_robin,
+    two_choices,
+)
 from planner.queueing.service import ServiceLaw
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait, WaitLike, central_queue, kimura_mean_s
@@ -41,6 +48,7 @@ __all__ = [
     "chunked",
     "closed_loop",
     "context_moments",
+    "fewest_in_flight",
     "index_of_dispersion",
     "join_shortest_queue",
     "kimura_mean_s",

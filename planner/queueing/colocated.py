@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from planner.queueing.gaps import BatchSpread, ChunkedGaps, StalledGaps
+from planner.queueing.gaps import BatchSpread, ChunkedGaps, StalledGaps, packed_steps
+from planner.queueing.routing import in_flight_wait
 from planner.queueing.service import Floats, ServiceLaw
 from planner.queueing.total import total_mean_s, total_quantile_s
-from planner.queueing.waiting import Jobs, Wait, checked_points, jobs_of, wait_of
+from planner.queueing.trust import IN_FLIGHT
+from planner.queueing.waiting import Jobs, Wait, checked_points, fitted_wait, jobs_of
 
 _BISECTIONS = 36
+_PASSES = 2  # of the queue and the batch it meets
+_MOST_CHANCE = 0.98
+_SELDOM_PER_S = 1e-12
+_NEARLY_ALL = 0.95  # of prompts fit into one step
 _ENDLESS_S = 1e9  # time of one token where the engine never settles: its wait is then inf
 _SHARES = np.linspace(0.0, 1.0, 9)  # fixed part of a prefill for which residual minima are tabulated
 
@@ -91,6 +97,7 @@ class _ChunkedEngine:
     token_s: Floats  # e
     budget: Floats  # C
     lengths: ServiceLaw
+    slowdown: Floats | float = 1.0  # mean gap over what the shares of steps say
 
     def at(self, batch: Floats) -> _ChunkedPoint:
         rate, lengths = self.rate, self.lengths
@@ -118,7 +125,7 @@ class _ChunkedEngine:
 
     def next_batch(self, point: _ChunkedPoint) -> Floats:
         """The batch that the steps at `point` would lead to."""
-        return self.rate * (self.outputs - 1.0) / point.steps_per_s
+        return self.rate * (self.outputs - 1.0) / point.steps_per_s * self.slowdown
 
     def settle(self) -> _ChunkedPoint:
         """The least batch that leads to itself, or where prefill leaves no time to decode."""
@@ -155,14 +162,36 @@ class _ChunkedEngine:
         chunks = np.ceil(self.lengths.values_s / point.room_tokens[..., None])
         return point.decode_step_s[..., None] * chunks + self.token_s[..., None] * self.lengths.values_s
 
-    def gaps(self, point: _ChunkedPoint) -> ChunkedGaps:
+    def mixed_token_share(self, point: _ChunkedPoint, behind: Behind) -> Floats:
+        """Share of tokens given out in a step that prefills.
+
+        A request starts to decode when its prefill ends, with other prompts behind it by chance `behind.chance`; from
+        there the engine forgets, over as many steps as those prompts take, towards the share of all steps.
+        """
+        share = point.mixed_per_s / point.steps_per_s
+        steps = np.maximum(self.outputs - 1.0, 1e-9)
+        remembered = behind.mean_s / self.mixed_step_s(point)
+        passed = steps / np.maximum(remembered, 1e-12)
+        return np.clip(share + (behind.chance - share) * -np.expm1(-passed) / passed, 0.0, 1.0)
+
+    def mixed_step_s(self, point: _ChunkedPoint) -> Floats:
+        """A step that prefills, on average; of at most a full one, also where prompts are rare."""
+        tokens = self.rate * self.lengths.mean_s / np.maximum(point.mixed_per_s, _SELDOM_PER_S)
+        return point.decode_step_s + self.token_s * np.minimum(tokens, point.room_tokens)
+
+    def gaps(self, point: _ChunkedPoint, mixed_share: Floats) -> ChunkedGaps:
+        more = mixed_share / np.maximum(point.mixed_per_s / point.steps_per_s, 1e-300)
         room, lengths = point.room_tokens[..., None], self.lengths.values_s
         last = lengths - room * (np.ceil(lengths / room) - 1.0)
         order = np.argsort(last, axis=-1)
         partial = self.token_s[..., None] * np.take_along_axis(last, order, axis=-1)
+        added = tuple(self.token_s**order * self.lengths.moment(order) for order in (1, 2))
+        fits = (lengths <= room) @ self.lengths.weights >= _NEARLY_ALL
+        steps = point.mixed_per_s / point.steps_per_s
         return ChunkedGaps(
-            decode_share=point.decode_per_s / point.steps_per_s,
-            full_share=np.maximum(0.0, point.mixed_per_s - point.last_per_s) / point.steps_per_s,
+            packed=packed_steps(point.decode_step_s, self.rate, (added[0], added[1]), steps, fits),
+            decode_share=1.0 - mixed_share,
+            full_share=more * np.maximum(0.0, point.mixed_per_s - point.last_per_s) / point.steps_per_s,
             decode_s=point.decode_step_s,
             full_s=point.full_step_s,
             decode_slope_s=self.sequence_s,
@@ -183,16 +212,22 @@ def chunked(
     prefill_token_s: ArrayLike,
     token_budget: ArrayLike,
     replicas: ArrayLike = 1,
+    counted_others: float = 1.0,
 ) -> Colocated:
     """Chunked prefill: every step decodes first and fills the rest of its token budget with prompts (QUEUEING §4.2).
 
     A step with b decoding requests and q prompt tokens lasts `step_base_s` + `step_sequence_s` b +
-    `prefill_token_s` q. Prompts wait as an M/G/k queue of chunk work behind a least-requests router.
+    `prefill_token_s` q. Prompts wait behind a router that sends each request to the replica
+    with the fewest in flight, decoding ones included, for engine time in proportion to their tokens.
+
+    Which tokens share their step with prompts is not what shares of steps say: a request starts to decode when its
+    prefill ends, so it meets the prompts that queued behind it (`mixed_token_share`).
 
     Parameters
     ----------
     arrivals_per_s : to all replicas together, >= 0.   mean_output_tokens : >= 1.   token_budget : tokens per step.
     input_tokens, input_weights : one law of prompt lengths, shape (atoms,), tokens > 0.
+    counted_others : share of the decoding requests that the router counts beside prompts; 0: it goes by prompts alone.
     The others broadcast to the points' shape.
 
     Raises
@@ -206,23 +241,29 @@ def chunked(
     )
     engine = _ChunkedEngine(rates / counts, outputs, a, c, e, budget, lengths)
     point = engine.settle()
-    stable, load = engine.stable(point), engine.load(point)
-    chunk_s = np.where(stable, point.full_step_s / point.room_tokens, _ENDLESS_S)
-    mixed = point.mixed_per_s / point.steps_per_s
+    for _ in range(_PASSES):
+        stable, load = engine.stable(point), engine.load(point)
+        chunk_s = np.where(stable, point.full_step_s / point.room_tokens, _ENDLESS_S)
+        jobs = jobs_of(lengths, counts, chunk_s)
+        wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * point.batch), IN_FLIGHT)
+        mixed = engine.mixed_token_share(point, _behind(wait, jobs))
+        mean_itl = point.decode_step_s + mixed * (engine.mixed_step_s(point) - point.decode_step_s)
+        engine = replace(engine, slowdown=np.where(stable, mean_itl * point.steps_per_s, 1.0))
+        point = engine.settle()
     trust, reason = _edge(mixed, ((0.4, 0.6, "P50"), (0.005, 0.02, "P99")))
     return Colocated(
         stable=stable,
         load=np.where(stable, load, np.maximum(load, 1.0)),
-        mean_batch=np.where(stable, point.batch, np.inf),
-        mean_itl_s=np.where(stable, 1.0 / point.steps_per_s, np.inf),
+        mean_batch=np.where(stable, engine.rate * (outputs - 1.0) * mean_itl, np.inf),
+        mean_itl_s=np.where(stable, mean_itl, np.inf),
         mixed_share=mixed,
-        wait=wait_of(counts, rates, jobs_of(lengths, counts, chunk_s), shortest=True),
+        wait=wait,
         residual_s=engine.residual_s(point),
         own_s=engine.own_s(point),
         own_weights=lengths.weights,
         itl_trust=trust,
         itl_trust_reason=reason,
-        gaps=engine.gaps(point),
+        gaps=engine.gaps(point, mixed),
     )
 
 
@@ -235,6 +276,7 @@ def whole_prompt(
     step_sequence_s: ArrayLike,
     prefill_token_s: ArrayLike,
     replicas: ArrayLike = 1,
+    counted_others: float = 1.0,
 ) -> Colocated:
     """Prompts go first, each whole, in a step of its own while decoding stands still (QUEUEING §4.3).
 
@@ -253,17 +295,22 @@ def whole_prompt(
     stable = free > 0.0
     left, rest = np.where(stable, free, 1.0), np.where(stable, 1.0 - prefill, 1.0)
     batch = token_rate * a / left
+    for _ in range(_PASSES):
+        wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * batch), IN_FLIGHT)
+        behind = _behind(wait, jobs)
+        first_s = np.where(stable, behind.chance * behind.mean_s, 0.0)  # before the first decode step
+        batch = (token_rate * a + rate * first_s * rest) / left
     td = a + c * batch
     spread = BatchSpread(batch, batch / np.clip(1.0 - token_rate * c / rest, 0.05, 1.0))
-    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread)
+    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, outputs - 1.0)
     trust, reason = _edge(gaps.stall_share, ((0.005, 0.02, "P99"),))
     return Colocated(
         stable=stable,
         load=prefill + token_rate * c,
         mean_batch=np.where(stable, batch, np.inf),
-        mean_itl_s=np.where(stable, td / rest, np.inf),
+        mean_itl_s=np.where(stable, td / rest + first_s / np.maximum(outputs - 1.0, 1e-9), np.inf),
         mixed_share=gaps.stall_share,
-        wait=wait_of(counts, rates, jobs, shortest=True),
+        wait=wait,
         residual_s=td / 2.0,
         own_s=a[..., None] + e[..., None] * lengths.values_s,
         own_weights=lengths.weights,
@@ -274,15 +321,47 @@ def whole_prompt(
 
 
 def _stalled_gaps(
-    rate: Floats, rest: Floats, decode_s: Floats, slope_s: Floats, jobs: Jobs, spread: BatchSpread
+    rate: Floats,
+    rest: Floats,
+    decode_s: Floats,
+    slope_s: Floats,
+    jobs: Jobs,
+    spread: BatchSpread,
+    behind: Behind,
+    steps: Floats,
 ) -> StalledGaps:
-    """`rest` is the share of time that prefill leaves. A stall is a delay busy period: m and v of QUEUEING §4.3."""
+    """`rest` is the share of time that prefill leaves. A stall is a delay busy period: m and v of QUEUEING §4.3.
+
+    The first of a request's `steps` gaps also holds the prompts behind it.
+    """
     m1, m2 = jobs.moments[0], jobs.moments[1]
     share = -np.expm1(-rate * decode_s)
     mean = rate * decode_s * m1 / rest
     variance = rate * decode_s * m2 / rest**2 + rate * decode_s * m1 * rate * m2 / rest**3
-    met = np.maximum(share, 1e-300)
-    return StalledGaps(share, decode_s, slope_s, np.maximum(mean / met, m1), (variance + mean**2) / met, spread)
+    first = np.minimum(behind.chance / np.maximum(steps, 1.0), 1.0) * (1.0 - share)
+    either = np.maximum(share + first, 1e-300)
+    stall_mean = (mean + first * behind.mean_s) / either
+    second = (variance + mean**2 + first * 2.0 * behind.mean_s**2) / either
+    return StalledGaps(share + first, decode_s, slope_s, np.maximum(stall_mean, m1), second, spread)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Behind:
+    """What a prompt leaves behind when its prefill ends: other prompts by `chance`, and then prefill for `mean_s`."""
+
+    chance: Floats
+    mean_s: Floats
+
+
+def _behind(wait: Wait, jobs: Jobs) -> Behind:
+    """By level crossing as many departures leave a queue behind as arrivals find one, so the chance is P(W > 0).
+
+    Then the queue left is that of M/G/1 with the chance in place of the load, and each of its jobs opens a busy
+    period: E[L | L > 0] m_1 / (1 - p). Exact for one server and for the mean.
+    """
+    chance = np.minimum(wait.probability, _MOST_CHANCE)
+    queue = 1.0 + chance * (1.0 + jobs.scv) / (2.0 * (1.0 - chance))
+    return Behind(chance, queue * jobs.moments[0] / (1.0 - chance))
 
 
 def _affine_jobs(lengths: ServiceLaw, counts: Floats, a: Floats, e: Floats) -> Jobs:

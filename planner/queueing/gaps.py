@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.queueing.service import Floats
 from planner.queueing.waiting import checked_level
@@ -30,6 +31,51 @@ class BatchSpread:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PackedSteps:
+    """Time that prompts add to a step that takes all who came in the step before: a gamma law.
+
+    `fits` is where nearly all prompts fit into one step, so that this law holds.
+    """
+
+    mean_s: Floats
+    variance: Floats
+    fits: NDArray[np.bool_]
+
+    def quantile_s(self, level: Floats) -> Floats:
+        from scipy.special import gammaincinv
+
+        mean = np.maximum(self.mean_s, 1e-12)
+        variance = np.maximum(self.variance, 1e-9 * mean**2)
+        return np.asarray(gammaincinv(mean**2 / variance, level) * variance / mean)
+
+
+def packed_steps(
+    decode_s: Floats, rate: Floats, moments: tuple[Floats, Floats], mixed_share: Floats, fits: NDArray[np.bool_]
+) -> PackedSteps:
+    """Steps of which each prefills the prompts that came during the one before (gated service).
+
+    X' = td + work of Poisson(rate X) prompts, so E[X] = td / (1 - r) with r = rate m_1, and
+    V[X] = rate m_2 E[X] / (1 - r^2); the share of steps that prefill is given.
+
+    Parameters
+    ----------
+    decode_s : step without prompts [s].   rate : prompts per second.
+    moments : first two moments of the time that one prompt adds [s, s^2].
+
+    Notes
+    -----
+    Derivation: mean and variance of a branching process with immigration. Valid while steps are seldom filled.
+    """
+    work = np.minimum(rate * moments[0], 0.999)
+    step = decode_s / (1.0 - work)
+    added = step - decode_s
+    variance = rate * moments[1] * step / (1.0 - work**2)
+    met = np.maximum(mixed_share, 1e-12)
+    mean = added / met
+    return PackedSteps(mean, (variance + added**2) / met - mean**2, fits)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ChunkedGaps:
     """Decode steps, steps that carry the last chunk of a prompt, and steps filled up to the budget.
 
@@ -46,9 +92,22 @@ class ChunkedGaps:
     partial_s: Floats
     partial_weights: Floats
     batch: BatchSpread
+    packed: PackedSteps
 
     def quantile_s(self, q: float) -> Floats:
         """q-quantile over tokens."""
+        chunks = self._chunk_quantile_s(q)
+        return np.where(self.packed.fits, np.minimum(self._packed_quantile_s(q), chunks), chunks)
+
+    def _packed_quantile_s(self, q: float) -> Floats:
+        """The same where a step takes several prompts whole, and is seldom filled."""
+        level, bottom = float(checked_level(q)), self.decode_share
+        decode = self.decode_s + self.decode_slope_s * self.batch.excess(level / np.maximum(bottom, 1e-12))
+        inside = np.clip((level - bottom) / np.maximum(1.0 - bottom, 1e-12), 0.0, _TOP)
+        mixed = np.maximum(self.decode_s + self.packed.quantile_s(inside), self.partial_s[..., 0])
+        return np.where(level <= bottom, np.minimum(decode, self.partial_s[..., 0]), mixed)
+
+    def _chunk_quantile_s(self, q: float) -> Floats:
         level = float(checked_level(q))
         bottom, top = self.decode_share, 1.0 - self.full_share
         least = np.where(top > bottom, self.partial_s[..., 0], self.full_s)

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from planner.queueing.routing import join_shortest_queue
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.waiting import SHORTEST, Wait, checked_level, checked_points
+from planner.queueing.trust import IN_FLIGHT, SHORTEST
+from planner.queueing.waiting import Wait, checked_level, checked_points
 
 _WINDOW_ARRIVALS = 300  # over so many arrivals the load at a moment is measured for up to `_FEW` servers
 _FEW = 4
@@ -102,7 +103,7 @@ def backlog_composite(
     arrival_s : shape (n,), ascending, within [0, duration_s].   service_s : shape (n,), > 0.
     servers : any shape, whole numbers >= 1.   duration_s : of the trace, > 0.
     service_law : law of the service time (of `service_s`, or compressed from it).
-    wait_at : `central_queue`, `least_work` or `join_shortest_queue`.
+    wait_at : `central_queue`, `least_work`, `join_shortest_queue`, or `fewest_in_flight` with its others.
     window_s : time over which the load of the moment is measured; by default that of 300 arrivals, and of more with
         more than 4 servers, because the chance that all are busy then bends more sharply with the load.
 
@@ -211,7 +212,7 @@ class _Corrections:
 def _corrections(servers: Floats, law: ServiceLaw, wait_at: WaitAt) -> _Corrections:
     counts, loads = servers[:, None], _STATIONARY_LOADS
     stationary = wait_at(counts, loads * counts / law.mean_s, law)
-    joins = np.logical_and(stationary.policy == SHORTEST, servers > 1)[:, None]
+    joins = np.logical_and(stationary.policy in (SHORTEST, IN_FLIGHT), servers > 1)[:, None]
     quantiles = (np.arange(_RESIDUAL_ATOMS) + 0.5) / _RESIDUAL_ATOMS
     residuals = np.where(joins, _residual_quantiles(law, quantiles), 0.0)
     extra = np.where(joins, _RESIDUAL_SHARE * law.residual_moment(1), 0.0)

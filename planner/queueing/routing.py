@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from planner.queueing.exact import erlang_c
 from planner.queueing.jobs import Jobs, jobs_of
 from planner.queueing.light_heavy import (
     CompoundWait,
+    central_wait,
     cosmetatos_factor,
     mixed,
     residual_moments,
@@ -19,7 +21,7 @@ from planner.queueing.light_heavy import (
     waiting_probability,
 )
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.trust import ROUND_ROBIN, SHORTEST, TWO_CHOICES
+from planner.queueing.trust import IN_FLIGHT, ROUND_ROBIN, SHORTEST, TWO_CHOICES
 from planner.queueing.waiting import (
     CompoundOf,
     Wait,
@@ -53,6 +55,20 @@ def two_choices(servers: ArrayLike, arrivals_per_s: ArrayLike, service: ServiceL
     Queue lengths follow load^(2^(n+1) - 2) for many servers, with a geometric part for few. Arguments as above.
     """
     return _routed(servers, arrivals_per_s, service, scale, two_choices_wait, TWO_CHOICES)
+
+
+def fewest_in_flight(
+    servers: ArrayLike, arrivals_per_s: ArrayLike, service: ServiceLaw, others: ArrayLike, scale: ArrayLike = 1.0
+) -> Wait:
+    """Each request joins the server with the fewest requests in flight, of which the queue is only a part.
+
+    `others` are on a server besides its queue, on average: requests that decode, for a queue of prompts. The more
+    they are, the less of the queue the router sees (`in_flight_wait`). Other arguments and errors as `central_queue`.
+    """
+    counts, rates, factor = checked_points(servers, arrivals_per_s, scale)
+    refuse_saturated(counts, rates, service.mean_s * factor)
+    jobs = jobs_of(service, counts, factor)
+    return fitted_wait(counts, rates, jobs, in_flight_wait(np.asarray(others, dtype=float)), IN_FLIGHT)
 
 
 def round_robin(servers: ArrayLike, arrivals_per_s: ArrayLike, service: ServiceLaw, scale: ArrayLike = 1.0) -> Wait:
@@ -124,6 +140,48 @@ def _shortest(servers: Floats, load: Floats, jobs: Jobs) -> tuple[Floats, Floats
     level = load**servers
     d1 = jobs.residual_moment(1) * np.maximum(0.2, 1.0 - bias + level / (1.0 - level))
     return probability, d1, np.maximum(0.0, bias)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitMoments:
+    """P(W > 0), and E[D^j] of the delay given that there is one, j = 1, 2, 3."""
+
+    probability: Floats
+    delay: tuple[Floats, Floats, Floats]
+
+    def moments(self) -> tuple[Floats, Floats, Floats]:
+        return self.delay
+
+
+def in_flight_wait(others: Floats) -> Callable[[Floats, Floats, Jobs], WaitMoments]:
+    """The law behind a router that balances queue and `others` together; `others` broadcasts to the points.
+
+    Balanced totals say of a server's queue what its share of their variance is, s = V[L] / (V[L] + others) with L the
+    queue of M/G/1 and as many decoding requests as a Poisson count varies by. The wait lies between that of the
+    shortest queue (s = 1) and that of M/G/1 (s = 0): probability, mean delay and the shape of the delay are
+    interpolated in s. Checked against step simulations (docs/queueing.md).
+    """
+
+    def moments(servers: Floats, load: Floats, jobs: Jobs) -> WaitMoments:
+        seen = shortest_wait(servers, load, jobs)
+        residual = (jobs.residual_moment(1), jobs.residual_moment(2), jobs.residual_moment(3))
+        blind = central_wait(np.ones_like(servers), load, replace(jobs, minima=residual))
+        sight = np.where(servers > 1.0, _sight(load, jobs, others), 0.0)
+        (s1, s2, s3), (b1, b2, b3) = seen.moments(), blind.moments()
+        d1 = sight * s1 + (1.0 - sight) * b1
+        second = sight * s2 / s1**2 + (1.0 - sight) * b2 / b1**2
+        third = sight * s3 / s1**3 + (1.0 - sight) * b3 / b1**3
+        probability = sight * seen.probability + (1.0 - sight) * blind.probability
+        return WaitMoments(probability, (d1, second * d1**2, third * d1**3))
+
+    return moments
+
+
+def _sight(load: Floats, jobs: Jobs, others: Floats) -> Floats:
+    """Share of the variance of all requests in flight that the queue makes; V[L] as of a geometric count."""
+    queue = load + load**2 * (1.0 + jobs.scv) / (2.0 * (1.0 - load))
+    variance = queue * (1.0 + queue)
+    return np.asarray(variance / np.maximum(variance + others, 1e-300))
 
 
 def two_choices_wait(servers: Floats, load: Floats, jobs: Jobs) -> CompoundWait:

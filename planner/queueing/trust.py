@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from planner.queueing.service import Floats
 
 CENTRAL, SHORTEST, TWO_CHOICES, ROUND_ROBIN = "central", "shortest", "two choices", "round robin"
+IN_FLIGHT = "fewest in flight"
 OK, CAUTION, NONE = "ok", "caution", "no closed form"
 Strings = NDArray[np.str_]
 
@@ -63,6 +64,7 @@ _ROUTED = {
     SHORTEST: ((-0.28, 0.35), (-0.20, 0.28)),
     TWO_CHOICES: ((-0.25, 0.25), (-0.20, 0.22)),
     ROUND_ROBIN: ((-0.35, 0.35), (-0.015, 0.015)),
+    IN_FLIGHT: ((-0.45, 0.45), (-0.45, 0.45)),
 }
 _MOST = 0.8  # a quantile is never said to be more than 5 times too short
 _TABULATED_SLACK, _FITTED_SLACK, _BODY_SLACK = 0.02, 0.03, 0.08  # of a mean delay

@@ -167,17 +167,8 @@ def central_queue(
     return replace(wait, arrival_dispersion=dispersion)
 
 
-def wait_of(
-    servers: Floats, arrivals_per_s: Floats, jobs: Jobs, shortest: bool = False, arrival_scv: float = 1.0
-) -> Wait:
-    """The recipe on moments alone, for rooms whose service law differs from point to point.
-
-    With `shortest`, every server has a queue of its own and jobs join the one with the fewest (QUEUEING §3).
-    """
-    if shortest:
-        from planner.queueing.routing import shortest_wait
-
-        return fitted_wait(servers, arrivals_per_s, jobs, shortest_wait, SHORTEST)
+def wait_of(servers: Floats, arrivals_per_s: Floats, jobs: Jobs, arrival_scv: float = 1.0) -> Wait:
+    """The recipe on moments alone, where the service law differs from point to point."""
 
     def compound(counts: Floats, load: Floats, work: Jobs) -> CompoundWait:
         poisson = central_wait(counts, load, work)
@@ -188,18 +179,33 @@ def wait_of(
     return replace(fitted_wait(servers, arrivals_per_s, jobs, compound, CENTRAL), arrival_scv=arrival_scv)
 
 
+class HasMoments(Protocol):
+    """P(W > 0), and the first three moments of the delay given that there is one."""
+
+    @property
+    def probability(self) -> Floats: ...
+
+    def moments(self) -> tuple[Floats, Floats, Floats]: ...
+
+
+class MomentsOf(Protocol):
+    """A routing policy: the moments of the delay at servers, load below 1, and jobs."""
+
+    def __call__(self, servers: Floats, load: Floats, jobs: Jobs, /) -> HasMoments: ...
+
+
 class CompoundOf(Protocol):
-    """A routing policy: the compound at servers, load below 1, and jobs."""
+    """A routing policy whose delay is a compound."""
 
     def __call__(self, servers: Floats, load: Floats, jobs: Jobs, /) -> CompoundWait: ...
 
 
-def fitted_wait(servers: Floats, arrivals_per_s: Floats, jobs: Jobs, compound: CompoundOf, policy: str) -> Wait:
-    """A wait whose delay is fitted to the three moments of its compound (tier 1); any shape."""
+def fitted_wait(servers: Floats, arrivals_per_s: Floats, jobs: Jobs, moments: MomentsOf, policy: str) -> Wait:
+    """A wait whose delay is fitted to the three moments of its policy (tier 1); any shape."""
     load = arrivals_per_s * jobs.moments[0] / servers
     saturated = load >= 1.0
     usable = np.where(saturated, 0.5, load)
-    law = compound(servers, usable, jobs)
+    law = moments(servers, usable, jobs)
     d1, d2, d3 = law.moments()
     waits = np.where(saturated, 1.0, law.probability)
     d1 = np.where(saturated, np.inf, d1)

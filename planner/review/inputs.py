@@ -51,6 +51,7 @@ def inputs_document(scenario: Scenario, *, mode: str, price_basis: str) -> Docum
         "engine": _engine(scenario.engine, mode),
         "accelerators": [_accelerator(item, price_basis) for item in _candidates(scenario)],
         "network_bytes_per_s": scenario.network_bytes_per_s,
+        "router": scenario.router,
         "workload": _workload(scenario.workload),
         "targets": [asdict(target) for target in scenario.targets],
         "budgets": [asdict(budget) for budget in scenario.budgets],

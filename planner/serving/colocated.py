@@ -12,6 +12,7 @@ from planner.queueing.colocated import Colocated, chunked, whole_prompt
 from planner.queueing.mean_gap import mean_gap_quantile_s
 from planner.queueing.moving import MovingWait, backlog_composite
 from planner.queueing.occupancy import kv_tokens_quantile
+from planner.queueing.routing import fewest_in_flight
 from planner.queueing.service import ServiceLaw
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait
@@ -25,8 +26,8 @@ REFINEMENTS = 1  # passes that move the linear step law to the batch it is used 
 SHORTEST_TOKEN_S = 1e-9
 LONE_BATCH = 1.5
 ROUTER_NOTE = (
-    "TTFT takes a router that sends a prompt where the fewest prompts wait; one that counts all requests in flight "
-    "hardly sees that queue, and TTFT can be several times as long: see `planner simulate`"
+    "the router goes by requests in flight and hardly sees which replica has prompts waiting; one that goes by waiting "
+    "prompts shortens TTFT: router: queue-aware"
 )
 MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANTILE of a normal
 
@@ -119,7 +120,13 @@ class ColocatedLaw:
         work_s = self._work_s(index)
         times_s, prompts_s, duration_s = trace_work(traffic, work_s)
         service = ServiceLaw(work_s, traffic.input_weights)
-        return backlog_composite(times_s, prompts_s, self.replicas, duration_s, service)
+        batch = np.where(np.isfinite(self.mean_batch[index]), self.mean_batch[index], 0.0)[:, None]
+        others = self.role.counted_others * batch
+
+        def routed(servers: Floats, arrivals_per_s: Floats, law: ServiceLaw) -> Wait:
+            return fewest_in_flight(servers, arrivals_per_s, law, others)
+
+        return backlog_composite(times_s, prompts_s, self.replicas, duration_s, service, routed)
 
     def _work_s(self, index: int) -> Floats:
         """Engine time that a prompt of each atom claims while others wait: whole, or its share of full steps.
@@ -132,7 +139,7 @@ class ColocatedLaw:
         tokens_per_s = np.maximum(traffic.window_requests_per_s * traffic.mean_new_tokens, 1e-12)
         per_token_s = (self.law.load[index] / tokens_per_s) @ self.token_weights * self.replicas
         usable = self.usable[index]
-        return traffic.new_tokens * float(per_token_s[usable].max() if usable.any() else per_token_s[-1])
+        return role.chunk_work_tokens * float(per_token_s[usable].max() if usable.any() else per_token_s[-1])
 
     def ttft_quantile_s(self, q: float) -> Floats:
         """(C, m)."""
@@ -201,10 +208,11 @@ def _solve(
     role: Role, mode: Mode, rate: Floats, base: Floats, slope: Floats, token_s: Floats, budget: Floats, count: Floats
 ) -> Colocated:
     traffic = role.traffic
-    lengths = (traffic.new_tokens, traffic.input_weights, traffic.mean_steps + 1.0)
+    laws = (traffic.input_weights, traffic.mean_steps + 1.0)
     if mode == "colocated-whole-prompt":
-        return whole_prompt(rate, *lengths, base, slope, token_s, count + 0.0 * budget)
-    return chunked(rate, *lengths, base, slope, token_s, budget, count)
+        steps = (base, slope, token_s, count + 0.0 * budget)
+        return whole_prompt(rate, role.whole_work_tokens, *laws, *steps, role.counted_others)
+    return chunked(rate, role.chunk_work_tokens, *laws, base, slope, token_s, budget, count, role.counted_others)
 
 
 def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
@@ -244,7 +252,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
 def _tpot_quantile_s(pool: ColocatedLaw, q: float) -> float:
     """TPOT over requests at the mean load of the windows."""
     traffic = pool.role.traffic
-    added = pool.prefill_token_s[0, 0] @ pool.token_weights * traffic.new_tokens
+    added = pool.prefill_token_s[0, 0] @ pool.token_weights * pool.role.chunk_work_tokens
     if pool.mode == "colocated-whole-prompt":
         added = pool.role.service_s
     moments = (float(traffic.input_weights @ added), float(traffic.input_weights @ added**2))
@@ -309,8 +317,8 @@ def _notes(pool: ColocatedLaw) -> tuple[Note, ...]:
     notes = []
     if str(np.ravel(pool.law.itl_trust)[0]) != "ok":
         notes.append(Note("caution", str(np.ravel(pool.law.itl_trust_reason)[0])))
-    if pool.replicas[0] > 1:
-        notes.append(Note("caution", ROUTER_NOTE))
+    if pool.replicas[0] > 1 and pool.role.counted_others:
+        notes.append(Note("info", ROUTER_NOTE))
     return tuple(notes)
 
 

@@ -28,6 +28,8 @@ LOCKSTEP = (
 )
 RESIDENCE_NODES, RESIDENCE_WEIGHTS = np.polynomial.legendre.leggauss(5)
 
+SHORTEST_CLAIM_S = 1e-9  # of a prompt on the engine's time
+
 
 @dataclass(frozen=True, eq=False)
 class Role:
@@ -43,6 +45,7 @@ class Role:
     step_factor: float
     reserved_output_fraction: float
     engine_max_batch: int  # per rank
+    counted_others: float = 1.0  # share of the decoding requests that the router goes by, beside waiting prompts
 
     @property
     def dp(self) -> int:
@@ -96,6 +99,28 @@ class Role:
         batch = np.asarray(batch_per_worker, dtype=float)
         context = self.traffic.context_moments[0]
         return mixed_s(self.worker, batch, context, prefill_tokens, seen, cached_tokens=cached)
+
+    @cached_property
+    def chunk_work_tokens(self) -> Floats:
+        """New tokens of each input atom, weighed by what one adds to a mixed step; the mean is that of the tokens.
+
+        A token of a long prompt attends to more, so long prompts claim more of an engine than their tokens say.
+        """
+        traffic = self.traffic
+        one, full = np.ones_like(traffic.input_tokens), np.full_like(traffic.input_tokens, self.token_budget)
+        seen, cached = traffic.input_tokens, traffic.cached_tokens
+        step = mixed_s(self.worker, one, traffic.context_moments[0], full, seen, cached_tokens=cached)
+        added = np.asarray(step.total_s) - np.asarray(self.decode(np.ones(1)).total_s)
+        return self._as_tokens(traffic.new_tokens * added)
+
+    @cached_property
+    def whole_work_tokens(self) -> Floats:
+        """The same for prompts that are read whole: by what each adds to a step of its own."""
+        return self._as_tokens(self.service_s - float(self.decode(np.ones(1)).total_s[0]) * self.step_factor)
+
+    def _as_tokens(self, claimed_s: Floats) -> Floats:
+        claimed = np.maximum(claimed_s, SHORTEST_CLAIM_S)
+        return np.asarray(claimed * (self.traffic.mean_new_tokens / float(self.traffic.input_weights @ claimed)))
 
     def decode_curve_s(self, max_batch: int) -> Floats:
         """Step time t(1..max_batch) of the worker [s]."""
@@ -248,4 +273,5 @@ def build_role(
         step_factor=step_factor,
         reserved_output_fraction=engine.reserved_output_fraction,
         engine_max_batch=engine.max_batch,
+        counted_others=0.0 if scenario.router == "queue-aware" else 1.0,
     )

@@ -39,14 +39,20 @@ DEFAULT_REQUESTS = 20_000
 class Setting:
     """How to simulate. `requests` 0: the whole trace, or DEFAULT_REQUESTS; `clients` 0: an open loop.
 
+    `router` None is the scenario's: `least-outstanding` joins the shortest queue, `queue-aware` the fewest prompts.
+
     `arrival_scv` None replays the trace where there is one and is Poisson elsewhere; a number draws renewal arrivals.
     """
 
     requests: int = 0
     seed: int = 0
-    router: RouterName = "join-shortest-queue"
+    router: RouterName | None = None
     arrival_scv: float | None = None
     clients: int = 0
+
+    def router_for(self, scenario: Scenario) -> RouterName:
+        by_scenario: RouterName = "fewest-prompts" if scenario.router == "queue-aware" else "join-shortest-queue"
+        return self.router or by_scenario
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +116,7 @@ def simulate(
         decode.plan,
         None if prefill is None else prefill.plan,
         handover,
-        setting.router,
+        setting.router_for(scenario),
         random,
         setting.clients,
         accounts.client_s,

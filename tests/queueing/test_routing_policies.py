@@ -9,6 +9,7 @@ from queueing_cases import LAWS, central_waits, shortest_queue_waits
 from planner.queueing import (
     ServiceLaw,
     central_queue,
+    fewest_in_flight,
     join_shortest_queue,
     least_work,
     random_split,
@@ -93,3 +94,26 @@ def test_shortest_queue_against_simulation(name, servers, load):
     assert low <= np.quantile(simulated, 0.99) <= high
     central = central_waits(arrival, service, servers)[count // 20 :]
     assert float(central_queue(servers, servers * load, law).mean_s) == pytest.approx(central.mean(), rel=0.1)
+
+
+def test_a_router_of_all_in_flight_sees_the_queue_as_far_as_it_varies() -> None:
+    """Nothing else on the servers: join the shortest queue. Very much else: as many separate M/G/1 queues."""
+    service, servers, rate = ServiceLaw.gamma(1.0, 1.0), np.array([4.0, 16.0]), np.array([2.8, 11.2])
+    shortest = join_shortest_queue(servers, rate, service)
+    blind = random_split(servers, rate, service)
+    others = np.array([0.0, 1.0, 10.0, 100.0, 1e9])[:, None]
+    waits = fewest_in_flight(servers, rate, service, others)
+    assert waits.mean_s[0] == pytest.approx(shortest.mean_s, rel=1e-9)
+    assert waits.mean_s[-1] == pytest.approx(blind.mean_s, rel=1e-6)
+    assert np.all(np.diff(waits.mean_s, axis=0) > 0.0)
+    assert np.all(np.diff(waits.quantile_s(0.99), axis=0) > 0.0)
+    # load 0.7, exponential: L = 0.7 + 0.49 x 2 / 0.6 = 2.333, V = 2.333 x 3.333 = 7.78; of 10 more a sight of 0.4375
+    sight = 7.7778 / 17.7778
+    between = sight * shortest.probability + (1.0 - sight) * blind.probability
+    assert waits.probability[2] == pytest.approx(between, rel=1e-4)
+
+
+def test_one_server_needs_no_router() -> None:
+    service = ServiceLaw.gamma(1.0, 2.0)
+    alone = fewest_in_flight(np.array([1.0]), np.array([0.6]), service, 5.0)
+    assert alone.mean_s == pytest.approx(central_queue(np.array([1.0]), np.array([0.6]), service).mean_s, rel=1e-9)

@@ -1,12 +1,22 @@
 """Prefill and decode on one engine against token-step simulations."""
 
+import json
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queueing_cases import step_cases
 
-from planner.queueing import ServiceLaw, central_queue, chunked, join_shortest_queue, whole_prompt
+from planner.queueing import ServiceLaw, central_queue, chunked, fewest_in_flight, whole_prompt
+from planner.queueing.gaps import packed_steps
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
+from linear_runs import serve
+
+STEP = {"a": 0.006, "c": 5e-5, "e": 2.4e-5}
 
 # prompts of the simulations are gamma with SCV 1: exponential, cut into equally likely quantiles
 PROMPTS = ServiceLaw.from_samples(-np.log1p(-(np.arange(4800) + 0.5) / 4800)).compressed(96)
@@ -21,12 +31,12 @@ def engine(parameters, measured):
 
 @pytest.mark.parametrize(("parameters", "measured"), step_cases("open_chunked"))
 def test_chunked_prefill(parameters, measured):
-    """QUEUEING §4.2: batch and gap 5.5 %, mixed share -2..-17 %, P99 gap -4..+2 %, TTFT -7..+4 %, P99 -11..+12 %."""
+    """QUEUEING §4.2 has batch and gap 5.5 %, mixed share -2..-17 %, P99 gap -4..+2 %, TTFT -7..+4 %, P99 -11..+12 %."""
     law = engine(parameters, measured)
     assert bool(law.stable)
-    assert float(law.mean_batch) == pytest.approx(measured["b"], rel=0.07)
-    assert float(law.mean_itl_s) == pytest.approx(measured["itl"], rel=0.075)
-    assert -0.17 <= float(law.mixed_share) / measured["fmix_tok"] - 1.0 <= 0.0
+    assert float(law.mean_batch) == pytest.approx(measured["b"], rel=0.04)
+    assert float(law.mean_itl_s) == pytest.approx(measured["itl"], rel=0.015)
+    assert -0.12 <= float(law.mixed_share) / measured["fmix_tok"] - 1.0 <= 0.06
     assert float(law.itl_quantile_s(0.99)) == pytest.approx(measured["itl99"], rel=0.02)
     if str(law.itl_trust) == "ok":
         assert float(law.itl_quantile_s(0.5)) == pytest.approx(measured["itl50"], rel=0.05)
@@ -37,42 +47,56 @@ def test_chunked_prefill(parameters, measured):
 
 @pytest.mark.parametrize(("parameters", "measured"), step_cases("open_prefill_first"))
 def test_whole_prompts(parameters, measured):
-    """QUEUEING §4.3: mean gap 3 % (-8..-10 % for 4k prompts), P99 gap -12..+26 %, TTFT mean 6 %."""
+    """QUEUEING §4.3 has mean gap 3 % (-8..-10 % for 4k prompts), P99 gap -12..+26 %, TTFT mean 6 %."""
     law = engine(parameters, measured)
     assert bool(law.stable)
-    assert float(law.mean_itl_s) == pytest.approx(measured["itl"], rel=0.06)
+    assert float(law.mean_itl_s) == pytest.approx(measured["itl"], rel=0.015)
     assert float(law.itl_quantile_s(0.5)) == pytest.approx(measured["itl50"], rel=0.02)
-    assert float(law.itl_quantile_s(0.99)) == pytest.approx(measured["itl99"], rel=0.1)
-    assert float(law.ttft_mean_s) == pytest.approx(measured["ttft"], rel=0.06)
+    assert float(law.itl_quantile_s(0.99)) == pytest.approx(measured["itl99"], rel=0.105)
+    assert float(law.ttft_mean_s) == pytest.approx(measured["ttft"], rel=0.01)
     for q, column in ((0.5, "ttft50"), (0.9, "ttft90"), (0.99, "ttft99")):
         assert float(law.ttft_quantile_s(q)) == pytest.approx(measured[column], rel=0.04)
+
+
+def behind_s(rho: float, job_s: float) -> float:
+    """Prefill time of what M/D/1 leaves behind, in all and on average: E[L] busy periods of job_s / (1 - rho)."""
+    return (rho + rho**2 / (2.0 * (1.0 - rho))) * job_s / (1.0 - rho)
 
 
 def test_whole_prompt_by_hand():
     # S = 0.012 + 4e-5 x 1000 = 0.052; lambda 2: rho 0.104; O 201: token rate 400, c 1e-4: free 1 - 0.104 - 0.04
     law = whole_prompt(2.0, [1000.0], [1.0], 201.0, 0.012, 1e-4, 4e-5)
-    batch = 400 * 0.012 / 0.856
+    first = behind_s(0.104, 0.052)  # 6.4 ms before the first of 200 steps
+    batch = (400 * 0.012 + 2.0 * first * 0.896) / 0.856
     step = 0.012 + 1e-4 * batch
     assert float(law.mean_batch) == pytest.approx(batch)
-    assert float(law.mean_itl_s) == pytest.approx(step / 0.896)
+    assert float(law.mean_itl_s) == pytest.approx(step / 0.896 + first / 200)
+    assert float(law.mean_batch) == pytest.approx(400 * float(law.mean_itl_s))  # Little's law
     assert float(law.load) == pytest.approx(0.144)
     # TTFT = lambda E[S^2]/(2(1-rho)) + td/2 + S
     assert float(law.ttft_mean_s) == pytest.approx(2.0 * 0.052**2 / (2 * 0.896) + step / 2 + 0.052)
-    assert float(law.mixed_share) == pytest.approx(1.0 - np.exp(-2.0 * step))
+    own = 1.0 - np.exp(-2.0 * step)
+    assert float(law.mixed_share) == pytest.approx(own + 0.104 / 200 * (1.0 - own))
 
 
 def test_stall_by_hand():
-    # E[S] 0.052, E[S^2] 0.052^2, rate 8: rho 0.416. Of the 1 - e^(-8 td) of gaps with a stall, P99 is a gamma quantile
+    # E[S] 0.052, E[S^2] 0.052^2, rate 8: rho 0.416. Of the 1 - e^(-8 td) of gaps with a stall, and of the first of
+    # 100 with the prompts behind, P99 is a gamma quantile
     law = whole_prompt(8.0, [1000.0], [1.0], 101.0, 0.012, 1e-4, 4e-5)
     from scipy.special import gammaincinv
 
     td, rest = float(law.gaps.decode_s), 1.0 - 8.0 * 0.052
-    share = 1.0 - np.exp(-8.0 * td)
+    every = 1.0 - np.exp(-8.0 * td)
+    behind = behind_s(0.416, 0.052) / 0.416  # given that there is any
+    first = 0.416 / 100 * (1.0 - every)
+    share = every + first
     mean = 8.0 * td * 0.052 / rest
     variance = 8.0 * td * 0.052**2 / rest**2 + 8.0 * td * 0.052 * 8.0 * 0.052**2 / rest**3
+    second = variance + mean**2 + first * 2.0 * behind**2
+    mean = mean + first * behind
     assert float(law.gaps.stall_mean_s) == pytest.approx(mean / share)
-    assert float(law.gaps.stall_second_moment) == pytest.approx((variance + mean**2) / share)
-    spread = (variance + mean**2) / share - (mean / share) ** 2
+    assert float(law.gaps.stall_second_moment) == pytest.approx(second / share)
+    spread = second / share - (mean / share) ** 2
     shape = (mean / share) ** 2 / spread
     stall = gammaincinv(shape, 1.0 - 0.01 / share) * spread * share / mean
     assert float(law.itl_quantile_s(0.99)) == pytest.approx(td + stall)
@@ -86,20 +110,61 @@ def test_chunked_by_hand():
     room, td = budget - b, a + c * b
     tf, u = td + e * room, lam * prompt
     chunks = np.ceil(prompt / room)
-    steps = 1.0 / float(law.mean_itl_s)
-    mixed = float(law.mixed_share) * steps
-    decode = steps - mixed
-    assert mixed == pytest.approx(
-        u / room + min(lam, decode * (1 - np.exp(-lam * td))) * (chunks - prompt / room), rel=1e-6
-    )
-    assert decode == pytest.approx((1 - mixed * td - e * u) / td, rel=1e-6)
-    assert b == pytest.approx(lam * (output - 1) / steps, rel=1e-4)
-    assert float(law.load) == pytest.approx(u * tf / room)
-    wait = central_queue(1, lam, ServiceLaw.deterministic(prompt / room * tf))
-    assert float(law.wait.mean_s) == pytest.approx(float(wait.mean_s))
+    # steps per second: r = u/C' + rd (1 - e^(-lambda td)) spare, rd = (1 - r td - e u)/td
+    spare, alone = chunks - prompt / room, 1 - np.exp(-lam * td)
+    mixed = (u / room + alone / td * spare * (1 - e * u)) / (1 + alone * spare)
+    decode = (1 - mixed * td - e * u) / td
+    load = u * tf / room
+    share = mixed / (mixed + decode)
     mixed_step = td + e * u / mixed
+    # 200 steps forget the prompts behind, which take so many steps
+    passed = 200.0 / (behind_s(load, prompt / room * tf) / load / mixed_step)
+    token_share = share + (load - share) * (1 - np.exp(-passed)) / passed
+    assert float(law.mixed_share) == pytest.approx(token_share, rel=1e-2)
+    assert float(law.mean_itl_s) == pytest.approx(td + token_share * (mixed_step - td), rel=1e-3)
+    assert b == pytest.approx(lam * (output - 1) * float(law.mean_itl_s), rel=1e-3)
+    assert float(law.load) == pytest.approx(load, rel=1e-3)
+    wait = central_queue(1, lam, ServiceLaw.deterministic(prompt / room * tf))
+    assert float(law.wait.mean_s) == pytest.approx(float(wait.mean_s), rel=1e-3)
     residual = (decode * td**2 + mixed * mixed_step**2) / 2
-    assert float(law.ttft_mean_s) == pytest.approx(float(wait.mean_s) + residual + td * chunks + e * prompt)
+    assert float(law.ttft_mean_s) == pytest.approx(float(wait.mean_s) + residual + td * chunks + e * prompt, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "output", "rate"), [(8000, 20, 1.0), (32000, 20, 0.3), (32000, 20, 0.45), (8000, 200, 1.2)]
+)
+def test_prompts_that_queue_meet_the_tokens_of_those_before(prompt, output, rate):
+    """Long prompts and short answers: what decodes, decodes beside prompts. Shares of steps are 3 to 6 times short."""
+    params = {"mode": 1, "C": 8192, "Im": prompt, "Om": output, "Oscv": 0.0, "lam": rate, "n": 6000} | STEP
+    simulated = serve({"kind": "open_chunked", "params": json.dumps(params)}, 6000)
+    law = chunked(rate, [prompt], [1.0], output, STEP["a"], STEP["c"], STEP["e"], 8192.0)
+    assert float(law.mean_itl_s) == pytest.approx(simulated.itl_s["mean"].value, rel=0.25)
+
+
+def test_steps_that_take_several_prompts():
+    """Gated service: X' = td + work of Poisson(rate X) prompts, run as it stands."""
+    rng, td, rate, work = np.random.default_rng(3), 0.007, 25.0, 0.02
+    step, steps = td, []
+    for _ in range(100_000):
+        step = td + work * rng.poisson(rate * step)
+        steps.append(step)
+    drawn = np.array(steps)
+    mixed = float((drawn > td).mean())
+    law = packed_steps(np.array(td), np.array(rate), (work, work**2), np.array(mixed), np.array(True))
+    extra = drawn[drawn > td] - td
+    assert float(law.mean_s) == pytest.approx(extra.mean(), rel=0.03)  # 0.007 / (1 - 0.5) - 0.007, over the share
+    assert float(law.variance) == pytest.approx(extra.var(), rel=0.1)
+    assert float(law.quantile_s(np.array(0.99))) == pytest.approx(np.quantile(extra, 0.99), rel=0.15)
+
+
+def test_gaps_of_short_prompts_under_a_large_budget():
+    """A step of 8,192 tokens is seldom filled by prompts of 1,000: P99 is of a few of them, not of a full step."""
+    params = {"mode": 1, "C": 8192, "Im": 1000, "Om": 200, "Oscv": 0.0, "lam": 15.0, "n": 6000} | STEP
+    simulated = serve({"kind": "open_chunked", "params": json.dumps(params)}, 6000)
+    law = chunked(15.0, [1000.0], [1.0], 200.0, STEP["a"], STEP["c"], STEP["e"], 8192.0)
+    full_s = STEP["a"] + STEP["e"] * 8192.0
+    assert float(law.itl_quantile_s(0.99)) < 0.4 * full_s
+    assert float(law.itl_quantile_s(0.99)) == pytest.approx(simulated.itl_s["p99"].value, rel=0.25)
 
 
 @pytest.mark.parametrize("kind", ["chunked", "whole"])
@@ -129,9 +194,9 @@ def test_replicas_share_the_load_and_pool_the_wait(make):
     lengths = (PROMPTS.values_s * 1000.0, PROMPTS.weights)
     arguments = (*lengths, 200.0, 0.012, 1e-4, 4e-5, *extra)
     one, four = make(5.0, *arguments, 1), make(20.0, *arguments, 4)
-    assert float(four.mean_batch) == pytest.approx(float(one.mean_batch))
-    assert float(four.itl_quantile_s(0.99)) == pytest.approx(float(one.itl_quantile_s(0.99)))
-    assert float(four.wait.mean_s) < 0.6 * float(one.wait.mean_s)
+    assert float(four.mean_batch) == pytest.approx(float(one.mean_batch), rel=2e-3)
+    assert float(four.itl_quantile_s(0.99)) == pytest.approx(float(one.itl_quantile_s(0.99)), rel=0.02)
+    assert float(four.wait.mean_s) < float(one.wait.mean_s)
     assert float(four.ttft_quantile_s(0.99)) < float(one.ttft_quantile_s(0.99))
 
 
@@ -142,8 +207,8 @@ def test_tabulated_residuals_of_whole_prompts():
     law = whole_prompt(5.0, values, PROMPTS.weights, 2.0, base, 1e-6, 4e-5, servers)
     for row in range(3):
         own = ServiceLaw(base[row] + 4e-5 * values, PROMPTS.weights)
-        shortest = join_shortest_queue(servers[row], 5.0, own)
-        assert float(law.wait.mean_s[row]) == pytest.approx(float(shortest.mean_s), rel=2e-3)
+        routed = fewest_in_flight(servers[row], 5.0, own, law.mean_batch[row])
+        assert float(law.wait.mean_s[row]) == pytest.approx(float(routed.mean_s), rel=0.01)
 
 
 @given(

@@ -566,6 +566,16 @@ class TransferState:
 
 
 @dataclass(frozen=True, slots=True)
+class FormulaBand:
+    """Where the exact value of a statistic lies for these step times, as far as the formulas go, and their trust."""
+
+    low_s: float
+    high_s: float | None  # None: not bounded
+    trust: str  # ok | caution | no closed form
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """One deployment under one workload. Statistics are maps keyed by STATISTICS; None means not bounded."""
 
@@ -584,6 +594,7 @@ class Prediction:
     transfer: TransferState | None
     prefill_time_fraction: float = 0.0  # colocated: share of busy time that prefill adds to the steps
     notes: tuple[Note, ...] = ()
+    formula_bands: Mapping[str, Mapping[str, FormulaBand]] = field(default_factory=dict)  # as `intervals`
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,26 @@ def pools_section(document: Document, pen: Pen) -> list[str]:
     return lines
 
 
+def bands_section(document: Document, pen: Pen) -> list[str]:
+    """How far the formulas may be off at given step times, and their trust, for every statistic."""
+    prediction = document["prediction"]
+    if not prediction or not prediction.get("formula_bands"):
+        return []
+    rows: list[Row] = []
+    for metric, bands in prediction["formula_bands"].items():
+        for name, item in bands.items():
+            low, high = item["band"]
+            reason = f"{item['trust']}: {item['trust_reason']}" if item["trust_reason"] else item["trust"]
+            told = Cell(reason, TRUST_TONES.get(item["trust"], "bad"))
+            title = f"{metric.removesuffix('_s').upper()} {name_text(name)}"
+            value = seconds_text(prediction[metric][name])
+            rows.append([title, value, f"{seconds_text(low)} .. {seconds_text(high)}", told])
+    return [
+        pen.heading("What the formulas alone may be off by, were the step times exact"),
+        *columns(rows, "lrrw", pen),
+    ]
+
+
 def _known(values: Mapping[str, float | None]) -> bool:
     return all(value is not None for value in values.values())
 

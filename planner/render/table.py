@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.render.breakdown import memory_section, parts_section, pool_text, pools, pools_section
+from planner.render.breakdown import bands_section, memory_section, parts_section, pool_text, pools, pools_section
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.inputs import inputs_section
 from planner.render.text import (
@@ -65,6 +65,7 @@ def to_text(
         _limits(document, pen) if document["plan"] else [],
         _alternatives(document, pen),
         _notes(document, pen) if notes else [],
+        bands_section(document, pen) if inputs else [],
         inputs_section(document, pen) if inputs else [],
         _next(document, pen, inputs),
     ]

@@ -19,6 +19,7 @@ from planner.records import (
     STATISTICS,
     Alternative,
     Deployment,
+    FormulaBand,
     Limit,
     Money,
     Note,
@@ -194,7 +195,15 @@ def _prediction(answer: _Answer) -> Document:
             if values
         },
         "coverage": prediction.coverage,
+        "formula_bands": {
+            name: {key: _formula_band(values[key]) for key in STATISTICS if key in values}
+            for name, values in prediction.formula_bands.items()
+        },
     }
+
+
+def _formula_band(band: FormulaBand) -> Document:
+    return {"band": [band.low_s, band.high_s], "trust": band.trust, "trust_reason": band.reason or None}
 
 
 def _latency(prediction: Prediction) -> Document:

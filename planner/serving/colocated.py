@@ -17,6 +17,7 @@ from planner.queueing.service import ServiceLaw
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait
 from planner.records import STATISTICS, Floats, Mode, Note, PoolState
+from planner.serving.bands import formula_bands
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
 from planner.serving.statistics import over_windows, statistics, stay_atoms
@@ -234,11 +235,19 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
         mean = float(np.ravel(total_mean_s(wait, atoms, weights))[0]) + shift_s
         return statistics(mean, lambda q: float(np.ravel(total_quantile_s(wait, atoms, weights, q))[0]) + shift_s)
 
+    latencies = {
+        "ttft_s": total(own_s, traffic.input_weights),
+        "itl_s": statistics(mean_itl_s, lambda q: float(pool.itl_quantile_s(q)[0, 0])),
+        "tpot_s": statistics(mean_itl_s, lambda q: _tpot_quantile_s(pool, q)),
+        "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)),
+    }
+    gaps = (str(np.ravel(pool.law.itl_trust)[0]), str(np.ravel(pool.law.itl_trust_reason)[0]))
     return Outcome(
-        ttft_s=total(own_s, traffic.input_weights),
-        itl_s=statistics(mean_itl_s, lambda q: float(pool.itl_quantile_s(q)[0, 0])),
-        tpot_s=statistics(mean_itl_s, lambda q: _tpot_quantile_s(pool, q)),
-        e2e_s=total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)),
+        ttft_s=latencies["ttft_s"],
+        itl_s=latencies["itl_s"],
+        tpot_s=latencies["tpot_s"],
+        e2e_s=latencies["e2e_s"],
+        formula_bands=formula_bands(mode, latencies, pool.waits[0], gaps),
         ttft_parts_s=_ttft_parts(pool),
         step_parts_s=_step_parts(pool),
         prefill=None,

@@ -14,6 +14,7 @@ from planner.queueing.service import ServiceLaw
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait
 from planner.records import Floats, PoolState, Scenario, TransferState
+from planner.serving.bands import formula_bands
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
 from planner.serving.statistics import (
@@ -160,15 +161,23 @@ def outcome(
         np.repeat(traffic.joint_weights / paces_s.size, paces_s.size),
         *waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]), 4),
     )
+    latencies = {
+        "ttft_s": _sum_statistics(first, ttft_atoms, shift_s),
+        "itl_s": statistics(mean_itl_s, lambda q: float(second.itl_quantile_s(q)[0])),
+        "tpot_s": statistics(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0])),
+        "e2e_s": _sum_statistics(first, e2e_atoms, shift_s),
+    }
+    state = _decode_state(second, _staging_tokens(moved, traffic, replicas[1]))
     return Outcome(
-        ttft_s=_sum_statistics(first, ttft_atoms, shift_s),
-        itl_s=statistics(mean_itl_s, lambda q: float(second.itl_quantile_s(q)[0])),
-        tpot_s=statistics(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0])),
-        e2e_s=_sum_statistics(first, e2e_atoms, shift_s),
+        ttft_s=latencies["ttft_s"],
+        itl_s=latencies["itl_s"],
+        tpot_s=latencies["tpot_s"],
+        e2e_s=latencies["e2e_s"],
+        formula_bands=formula_bands("disaggregated", latencies, first.wait, (state.trust, state.trust_reason)),
         ttft_parts_s=_ttft_parts(first, second, moved),
         step_parts_s=_step_parts(decode, mean_batch),
         prefill=_prefill_state(first),
-        decode=_decode_state(second, _staging_tokens(moved, traffic, replicas[1])),
+        decode=state,
         transfer=_transfer_state(moved, traffic, replicas[1]),
     )
 

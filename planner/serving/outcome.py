@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from planner.records import Note, PoolState, TransferState
+from planner.records import FormulaBand, Note, PoolState, TransferState
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Outcome:
     transfer: TransferState | None
     prefill_time_fraction: float = 0.0
     notes: tuple[Note, ...] = ()
+    formula_bands: Mapping[str, Mapping[str, FormulaBand]] = field(default_factory=dict)
 
     def statistic(self, metric: str, name: str) -> float:
         return {"ttft": self.ttft_s, "itl": self.itl_s, "tpot": self.tpot_s, "e2e": self.e2e_s}[metric][name]

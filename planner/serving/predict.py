@@ -60,6 +60,7 @@ def predict(
         transfer=middle.transfer,
         prefill_time_fraction=middle.prefill_time_fraction,
         notes=_notes(scenario, deployment, middle),
+        formula_bands=middle.formula_bands,
     )
 
 
@@ -131,5 +132,6 @@ def _notes(scenario: Scenario, deployment: Deployment, middle: Outcome) -> tuple
     named = "decode" if deployment.prefill is not None else "colocated"
     for name, state in (("prefill", middle.prefill), (named, middle.decode)):
         if state is not None and state.trust != "ok":
-            notes.append(Note("caution", f"{name} pool: {state.trust_reason}"))
+            way_out = "; `planner simulate` says more" if state.trust == "no closed form" else ""
+            notes.append(Note("caution", f"{name} pool: {state.trust_reason}{way_out}"))
     return tuple(notes)

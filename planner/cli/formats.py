@@ -111,7 +111,9 @@ def _table(result: Document, verbose: int, quiet: int) -> Renderer:
         from planner.render.gate import gate_text
         from planner.render.text import Pen
 
-        return lambda seen: gate_text(result, Pen(seen.width, seen.unicode, seen.color), notes=not quiet)
+        return lambda seen: gate_text(
+            result, Pen(seen.width, seen.unicode, seen.color), notes=not quiet, inputs=verbose > 0
+        )
     from planner.render.table import to_text
 
     return lambda seen: to_text(

@@ -184,6 +184,27 @@ class CheckReader:
         self.faults.append(self.document.fault(path, message))
 
 
+def place_of(document: Document, field_path: FieldPath) -> FieldPath:
+    """Where a target or budget stands: its own key, else the expression of `checks:` that says the same.
+
+    `field_path` is ("budgets", NAME), ("targets", METRIC) or ("targets", METRIC, STATISTIC).
+    """
+    value: Any = document.value
+    section = value.get(field_path[0]) if isinstance(value, dict) else None
+    expressions = value.get("checks") if isinstance(value, dict) else None
+    if not isinstance(expressions, list) or (isinstance(section, dict) and field_path[1] in section):
+        return field_path
+    for index, text in enumerate(expressions):
+        try:
+            check = parse(text) if isinstance(text, str) else None
+        except ValueError:
+            continue
+        wanted = (field_path[1], *(str(part).replace(".", "_") for part in field_path[2:3]))
+        if check and (check.metric, check.statistic)[: len(wanted)] == wanted and _bounds(check):
+            return "checks", index
+    return field_path
+
+
 def _subject(check: Check) -> tuple[str, str, str, bool, bool]:
     return check.metric, check.statistic, check.comparison, check.change, check.relative
 

@@ -10,7 +10,7 @@ from typing import Any
 from planner.errors import Fault, FieldError, InputError
 from planner.files import yamlfile
 from planner.files.catalog import Catalog
-from planner.files.checks import CheckReader, budgets_of, only_judged, targets_of
+from planner.files.checks import CheckReader, budgets_of, only_judged, place_of, targets_of
 from planner.files.deployment import DeploymentReader
 from planner.files.models import load_model
 from planner.files.nearest import did_you_mean
@@ -68,6 +68,8 @@ def field_fault(document: Document, error: FieldError) -> Fault:
     deployment = document.value.get("deployment") if isinstance(document.value, dict) else None
     if parts[:2] == ["deployment", "decode"] and isinstance(deployment, dict) and "colocated" in deployment:
         parts[1] = "colocated"  # the one pool of a colocated deployment
+    if len(parts) > 1 and parts[0] in ("targets", "budgets"):
+        return document.fault(place_of(document, tuple(parts)), error.message)
     return document.fault(tuple(parts), error.message)
 
 
@@ -235,7 +237,10 @@ class _Reader:
     def _check_gaps(self, workload: Workload, targets: Sequence[Target]) -> None:
         if workload.lengths.output_tokens.max() <= 1:
             for metric in sorted({target.metric for target in targets} & {"itl", "tpot"}):
-                self._fault(("targets", metric), "every request has one output token, so there is no gap to limit")
+                self._fault(
+                    place_of(self.document, ("targets", metric)),
+                    "every request has one output token, so there is no gap to limit",
+                )
 
     def _checks(self) -> tuple[Check, ...]:
         """Everything the file limits: `targets:` and `budgets:` are short forms of `checks:`."""

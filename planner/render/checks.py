@@ -22,7 +22,7 @@ def subject(line: Document) -> str:
     else:
         bare = metric.replace("usd_", "USD ").replace("kv_", "KV ").replace("_", " ")
         text = f"{name_text(statistic)} {bare}" if statistic else bare
-    return {"change": f"change of {text}", "witness": f"{text} against simulation"}.get(line["kind"], text)
+    return {"change": f"change of {text}", "witness": f"{text}, witness"}.get(line["kind"], text)
 
 
 def limit_text(line: Document) -> str:

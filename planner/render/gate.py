@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.inputs import inputs_section
 from planner.render.table import plan_words
 from planner.render.text import Cell, Pen, Row, columns, percent_text, wrapped
 
@@ -13,7 +14,6 @@ Document = Mapping[str, Any]
 
 TONES = {"pass": "good", "at risk": "close", "fail": "bad", "broken": "bad"}
 WORDS = {"pass": "pass", "at risk": "at risk", "fail": "FAIL", "broken": "BROKEN"}
-NARROW = 76  # columns below which an interval gets a line of its own
 
 
 def headline(result: Document) -> str:
@@ -48,11 +48,14 @@ def scenario_name(result: Document) -> str:
     return str(files[0]["path"] if files else result["inputs"]["scenario"])
 
 
-def gate_text(result: Document, pen: Pen, *, notes: bool = True) -> str:
+def gate_text(result: Document, pen: Pen, *, notes: bool = True, inputs: bool = False) -> str:
     """`planner check` for people: the verdict, then a block per scenario with a line per check."""
-    lines = [gate_line(result, pen)]
+    verdict, tone = verdict_word(result), TONES[result["verdict"]]
+    first, *more = wrapped(f"{verdict}  {headline(result)}", pen.width)
+    lines = [pen.paint(verdict, tone) + pen.heading(first.removeprefix(verdict)), *map(pen.heading, more)]
     for one in result["results"]:
         lines += ["", *_scenario(one, pen, notes)]
+        lines += ["", *inputs_section(one, pen)] if inputs else []
     for broken in result["broken"]:
         lines += ["", f"{pen.paint(WORDS['broken'], 'bad')}  {pen.heading(broken['scenario'])}"]
         lines += [f"  {text}" for fault in broken["faults"] for text in wrapped(fault_text(fault), pen.width - 2)]
@@ -80,40 +83,41 @@ def _scenario(result: Document, pen: Pen, notes: bool) -> list[str]:
 
 
 def check_lines(result: Document, pen: Pen) -> list[str]:
-    """Every check of one result, aligned; on a narrow screen an interval stands below its check."""
+    """Every check of one result: as a table where the screen is wide enough, else in two lines each."""
+    widest = max(map(len, columns(_rows(result), "llrrrr", Pen())))
+    return _table(result, pen) if widest <= pen.width else _stacked(result, pen)
+
+
+def _rows(result: Document) -> list[Row]:
     prediction = result["prediction"]
     coverage = f"{percent_text(prediction['coverage'])} interval" if prediction else ""
-    narrow = pen.width < NARROW
-    head = ["", "", "limit", "value", *([] if narrow else [coverage]), "slack"]
-    rows: list[Row] = [[Cell(text, "dim") for text in head]]
-    below: dict[int, str] = {}
+    rows: list[Row] = [[Cell(text, "dim") for text in ("", "", "limit", "value", coverage, "slack")]]
     for line in result["checks"]:
-        interval = interval_text(line)
         verdict = Cell(WORDS[line["verdict"]], TONES[line["verdict"]])
         rows.append(
-            [
-                verdict,
-                subject(line),
-                limit_text(line),
-                measured_text(line),
-                *([] if narrow else [interval]),
-                slack_text(line),
-            ]
+            [verdict, subject(line), limit_text(line), measured_text(line), interval_text(line), slack_text(line)]
         )
-        said = [line["reason"] or "", interval if narrow else ""]
-        below[len(rows) - 1] = "; ".join(text for text in said if text)
-    lines: list[str] = []
-    for number, text in enumerate(columns(rows, "llrrr" if narrow else "llrrrr", pen)):
-        lines.append(text)
-        lines += [f"           {more}" for more in wrapped(below.get(number, ""), max(pen.width - 11, 32))]
+    return rows
+
+
+def _table(result: Document, pen: Pen) -> list[str]:
+    head, *rows = columns(_rows(result), "llrrrr", pen)
+    lines = [head]
+    for text, line in zip(rows, result["checks"], strict=True):
+        lines += [text, *_below(line["reason"] or "", pen)]
     return lines
 
 
-def lines_of(result: Document) -> list[tuple[Document, Document]]:
-    """Every check of every scenario with its result, in order."""
-    return [(one, line) for one in result["results"] for line in one["checks"]]
+def _stacked(result: Document, pen: Pen) -> list[str]:
+    lines = []
+    for line in result["checks"]:
+        verdict = pen.paint(WORDS[line["verdict"]].ljust(7), TONES[line["verdict"]])
+        said = [f"limit {limit_text(line)}", interval_text(line), f"slack {slack_text(line)}", line["reason"] or ""]
+        lines.append(f"  {verdict}  {subject(line)}: {measured_text(line)}")
+        lines += _below("; ".join(text for text in said if text), pen)
+    return lines
 
 
-def changes_of(lines: Sequence[Document]) -> list[Document]:
-    """Checks whose value differs from the baseline's."""
-    return [line for line in lines if line["kind"] != "witness" and line["delta"]]
+def _below(text: str, pen: Pen) -> list[str]:
+    """Prose under a check, past its verdict."""
+    return [f"           {more}" for more in wrapped(text, max(pen.width - 11, 32))]

@@ -68,8 +68,20 @@ def test_legible_at_any_width_without_unicode(run_stubbed: Run, width: str) -> N
     done = run_stubbed("INFEASIBLE", "check", "s.yaml", COLUMNS=width, PYTHONIOENCODING="ascii")
     assert done.stdout.isascii() and "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= int(width)
-    for shown in ("FAIL     ITL p99", "568 ms .. 923 ms", "unbounded", "124.00 USD/h", "nothing bounds it"):
+    for shown in (
+        "FAIL     ITL p99",
+        "568 ms .. 923 ms",
+        "slack +11%" if width == "60" else "+11%",
+        "unbounded",
+        "124.00 USD/h",
+        "nothing bounds it",
+    ):
         assert shown in done.stdout
+
+
+def test_verbose_adds_what_the_numbers_rest_on(run_stubbed: Run) -> None:
+    plain, more = (run_stubbed("DISAGGREGATED", "check", "s.yaml", *flags).stdout for flags in ((), ("-v",)))
+    assert "NVIDIA H200 datasheet" in more and "NVIDIA H200 datasheet" not in plain
 
 
 def test_our_bug_is_3_and_the_others_are_told(run: Run, run_stubbed: Run) -> None:

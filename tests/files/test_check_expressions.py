@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner import metrics
-from planner.errors import InputError
+from planner.errors import FieldError, InputError
+from planner.files import yamlfile
 from planner.files.checks import parse
-from planner.files.scenario import load_scenario
+from planner.files.scenario import field_fault, load_scenario
 from planner.records import Budget, Target
 
 HEAD = """\
@@ -185,3 +186,15 @@ def test_faults_have_a_place(tmp_path: Path, body: str, said: str) -> None:
     with pytest.raises(InputError) as raised:
         load_scenario(write(tmp_path, body))
     assert said in str(raised.value).replace(f"{tmp_path}/", "")
+
+
+def test_a_fault_of_meaning_stands_at_the_expression(tmp_path: Path) -> None:
+    path = write(tmp_path, "checks: [ttft.p99 <= 2 s, itl.p99 <= 1 s, usd_per_hour <= 9 USD/h]\n")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("output_tokens: 500", "output_tokens: 1"), encoding="utf-8"
+    )
+    with pytest.raises(InputError) as raised:
+        load_scenario(path)
+    assert "s.yaml:5:27: checks[1]: every request has one output token" in str(raised.value)
+    fault = field_fault(yamlfile.load(path), FieldError("budgets.usd_per_hour", "no price basis"))
+    assert str(fault).endswith("s.yaml:5:43: checks[2]: no price basis")

@@ -268,9 +268,8 @@ def _short(entries: Sequence[Any]) -> list[dict[str, Any]]:
 def _write(shape: Format, values: Any, text: Callable[[Pen], str]) -> None:
     from planner.cli.streams import write_result
     from planner.render.json import to_json
-    from planner.render.text import Pen
 
     if shape is Format.json:
         write_result(lambda _: to_json(values), None)
     else:
-        write_result(lambda seen: text(Pen(seen.width, seen.unicode, seen.color)), None)
+        write_result(lambda seen: text(seen.pen), None)

@@ -109,13 +109,8 @@ def _write_step_summary(result: Document) -> None:
 def _table(result: Document, verbose: int, quiet: int) -> Renderer:
     if "results" in result:
         from planner.render.gate import gate_text
-        from planner.render.text import Pen
 
-        return lambda seen: gate_text(
-            result, Pen(seen.width, seen.unicode, seen.color), notes=not quiet, inputs=verbose > 0
-        )
-    from planner.render.table import to_text
+        return lambda seen: gate_text(result, seen.pen, notes=not quiet, inputs=verbose > 0)
+    from planner.render.table import report
 
-    return lambda seen: to_text(
-        result, width=seen.width, unicode=seen.unicode, color=seen.color, notes=not quiet, inputs=verbose > 0
-    )
+    return lambda seen: report(result, seen.pen, notes=not quiet, inputs=verbose > 0)

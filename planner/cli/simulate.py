@@ -82,7 +82,6 @@ def simulate(
     """
     from planner.cli.streams import check_out, tell, write_result
     from planner.render.json import to_json
-    from planner.render.text import Pen
     from planner.simulation.simulate import Setting
 
     check_out(out, [scenario])
@@ -96,7 +95,7 @@ def simulate(
     if shape is Format.json:
         write_result(lambda _: to_json(result), out)
     else:
-        write_result(lambda seen: to_text(result, Pen(seen.width, seen.unicode, seen.color)), out)
+        write_result(lambda seen: to_text(result, seen.pen), out)
     if out is not None:
         tell(f"{_verdict(result)}  ({out})")
     return 0 if result["holds"] else NOTHING_FITS

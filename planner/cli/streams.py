@@ -11,9 +11,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from planner.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from planner.render.text import Pen
 
 PROSE_COLUMNS = 100  # where nothing says how wide the reader's screen is
 
@@ -22,9 +25,17 @@ PROSE_COLUMNS = 100  # where nothing says how wide the reader's screen is
 class Screen:
     """What may be written to a stream."""
 
-    width: int = PROSE_COLUMNS
+    width: int = PROSE_COLUMNS  # of prose
     unicode: bool = True
     color: bool = False
+    table_width: int | None = None  # of tables; None where nobody says how wide the reader's screen is
+
+    @property
+    def pen(self) -> Pen:
+        """What writes on it."""
+        from planner.render.text import UNLIMITED, Pen
+
+        return Pen(self.width, self.unicode, self.color, self.table_width or UNLIMITED)
 
 
 def screen(stream: TextIO) -> Screen:
@@ -35,7 +46,9 @@ def screen(stream: TextIO) -> Screen:
         unicode = False
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     width = shutil.get_terminal_size((PROSE_COLUMNS, 24)).columns
-    return Screen(width, unicode, color=stream.isatty() and not plain)
+    terminal = stream.isatty()
+    known = terminal or os.environ.get("COLUMNS", "").isdigit()
+    return Screen(width, unicode, terminal and not plain, width if known else None)
 
 
 def write_result(render: Callable[[Screen], str], out: Path | None) -> None:

@@ -54,13 +54,12 @@ def validate(
 
     def render(screen: Screen) -> str:
         from planner.render import accuracy
-        from planner.render.text import Pen
 
         if shape is RowFormat.csv:
             return accuracy.to_csv(rows)
         if shape is RowFormat.json:
             return accuracy.to_document(rows)
-        return accuracy.to_text(rows, Pen(screen.width, screen.unicode, screen.color))
+        return accuracy.to_text(rows, screen.pen)
 
     write_result(render, out)
     return 0

@@ -51,7 +51,7 @@ def scenario_name(result: Document) -> str:
 def gate_text(result: Document, pen: Pen, *, notes: bool = True, inputs: bool = False) -> str:
     """`planner check` for people: the verdict, then a block per scenario with a line per check."""
     verdict, tone = verdict_word(result), TONES[result["verdict"]]
-    first, *more = wrapped(f"{verdict}  {headline(result)}", pen.width)
+    first, *more = wrapped(f"{verdict}  {headline(result)}", pen.table_width)
     lines = [pen.paint(verdict, tone) + pen.heading(first.removeprefix(verdict)), *map(pen.heading, more)]
     for one in result["results"]:
         lines += ["", *_scenario(one, pen, notes)]
@@ -85,7 +85,7 @@ def _scenario(result: Document, pen: Pen, notes: bool) -> list[str]:
 def check_lines(result: Document, pen: Pen) -> list[str]:
     """Every check of one result: as a table where the screen is wide enough, else in two lines each."""
     widest = max(map(len, columns(_rows(result), "llrrrr", Pen())))
-    return _table(result, pen) if widest <= pen.width else _stacked(result, pen)
+    return _table(result, pen) if widest <= pen.table_width else _stacked(result, pen)
 
 
 def _rows(result: Document) -> list[Row]:

@@ -56,9 +56,13 @@ def to_text(
     notes, inputs : bool
         Whether to print the notes, and the inputs and assumptions with their sources.
     """
-    pen = Pen(width, unicode, color)
+    return report(document, Pen(width, unicode, color), notes=notes, inputs=inputs)
+
+
+def report(document: Document, pen: Pen, *, notes: bool = True, inputs: bool = False) -> str:
+    """The same, written with `pen`."""
     sections = [
-        [verdict_line(document, pen), *wrapped(load_words(document), pen.width)],
+        [*_verdict_lines(document, pen), *wrapped(load_words(document), pen.width)],
         _plan(document, pen) if document["plan"] else [],
         _nearest_miss(document, pen),
         *(_held(document, pen) if document["prediction"] else []),
@@ -96,6 +100,14 @@ def verdict_line(document: Document, pen: Pen | None = None) -> str:
     pen = pen or Pen(unicode=False)
     tone = "good" if document["verdict"] == "feasible" else "bad"
     return f"{pen.paint(document['verdict'].upper(), tone)}  {pen.heading(_answer(document))}"
+
+
+def _verdict_lines(document: Document, pen: Pen) -> list[str]:
+    """The answer, wrapped where the screen is narrow."""
+    verdict = document["verdict"].upper()
+    first, *more = wrapped(f"{verdict}  {_answer(document)}", pen.table_width)
+    tone = "good" if document["verdict"] == "feasible" else "bad"
+    return [f"{pen.paint(verdict, tone)}  {pen.heading(first.removeprefix(verdict).strip())}", *map(pen.heading, more)]
 
 
 def _answer(document: Document) -> str:
@@ -211,7 +223,7 @@ def _checks(document: Document, pen: Pen) -> list[str]:
         return []
     interval = f"{percent_text(document['prediction']['coverage'])} interval"
     head: Row = [Cell(text, "dim") for text in ("", "", "limit", "predicted", interval, "slack")]
-    return [pen.heading("Targets and budgets"), *columns([head, *rows], "llrrrr", pen)]
+    return [pen.heading("Targets and budgets"), *columns([head, *rows], "llrrrr", pen, keys=2)]
 
 
 def _status(line: Document) -> str:

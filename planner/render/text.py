@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from planner import units
 
 LEAST_PROSE = 32  # columns a wrapped last column keeps, however narrow the terminal
+UNLIMITED = 1_000_000  # columns of a file or a pipe
 
 _TONES = {"bold": "1", "dim": "2", "good": "32", "close": "33", "bad": "31"}
 _ASCII = str.maketrans(
@@ -52,11 +53,12 @@ Row = Sequence[str | Cell]
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """What the reader's screen can show, and how wide prose may run."""
+    """What the reader's screen can show, how wide prose may run, and from where tables are folded."""
 
     width: int = 100
     unicode: bool = True
     color: bool = False
+    table_width: int = UNLIMITED
 
     def paint(self, text: str, tone: str) -> str:
         if not self.color or not tone or not text.strip():
@@ -80,25 +82,73 @@ class Pen:
         return text if self.unicode else text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
 
 
-def columns(rows: Sequence[Row], align: str, pen: Pen, *, indent: int = 2, gap: int = 2) -> list[str]:
-    """Rows as aligned lines. `align` has one letter per column: l, r, or w for a last column that wraps."""
+def columns(rows: Sequence[Row], align: str, pen: Pen, *, indent: int = 2, gap: int = 2, keys: int = 1) -> list[str]:
+    """Rows as aligned lines. `align` has one letter per column: l, r, or w for a last column that wraps.
+
+    A table that is wider than the screen is folded: into parts that each repeat the first `keys` columns, or with its
+    last column below the others.
+    """
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     widths = [max(len(row[index].text) for row in cells) for index in range(len(align))] if cells else []
+    if align.endswith("w"):
+        return _with_prose(cells, widths, align, pen, indent, gap)
+    return [
+        _aligned(
+            [row[index] for index in part],
+            [widths[index] for index in part],
+            [align[i] for i in part],
+            pen,
+            indent,
+            gap,
+        ).rstrip()
+        for part in _parts(widths, pen.table_width - indent, gap, keys)
+        for row in cells
+    ]
+
+
+def _aligned(
+    cells: Sequence[Cell], widths: Sequence[int], align: Sequence[str], pen: Pen, indent: int, gap: int
+) -> str:
+    line = " " * indent
+    for cell, width, side in zip(cells, widths, align, strict=True):
+        text = cell.text.rjust(width) if side == "r" else cell.text.ljust(width)
+        line += pen.paint(text, cell.tone) + " " * gap
+    return line
+
+
+def _parts(widths: Sequence[int], most: int, gap: int, keys: int) -> list[list[int]]:
+    """Indices of the columns of each part of a table that is at most `most` wide."""
+    first = list(range(min(keys, len(widths))))
+    parts, used = [list(first)], sum(widths[index] + gap for index in first)
+    begin = used
+    for index in range(len(first), len(widths)):
+        if used + widths[index] > most and len(parts[-1]) > len(first):
+            parts.append(list(first))
+            used = begin
+        parts[-1].append(index)
+        used += widths[index] + gap
+    return parts
+
+
+def _with_prose(
+    cells: Sequence[Sequence[Cell]], widths: Sequence[int], align: str, pen: Pen, indent: int, gap: int
+) -> list[str]:
+    start = indent + sum(width + gap for width in widths[:-1])
+    below = start + min(LEAST_PROSE, widths[-1] if widths else 0) > pen.table_width
+    hang = indent + 2 if below else start
     lines: list[str] = []
     for row in cells:
-        last = row[-1]
-        head = row[:-1] if align.endswith("w") else row
-        line = " " * indent
-        for cell, width, side in zip(head, widths, align, strict=False):
-            text = cell.text.rjust(width) if side == "r" else cell.text.ljust(width)
-            line += pen.paint(text, cell.tone) + " " * gap
-        if not align.endswith("w"):
-            lines.append(line.rstrip())
+        head = _aligned(row[:-1], widths[:-1], align[:-1], pen, indent, gap)
+        if start - gap > pen.table_width:  # even the others do not fit beside each other
+            said = wrapped("  ".join(cell.text for cell in row if cell.text), pen.table_width - hang)
+            lines.extend(" " * (hang if more else indent) + text for more, text in enumerate(said))
             continue
-        start = indent + sum(width + gap for width in widths[:-1])
-        prose = wrapped(last.text, max(pen.width - start, LEAST_PROSE)) or [""]
-        lines.append(line + pen.paint(prose[0], last.tone))
-        lines.extend(" " * start + pen.paint(more, last.tone) for more in prose[1:])
+        prose = wrapped(row[-1].text, max(min(pen.width, pen.table_width) - hang, LEAST_PROSE))
+        told = [" " * hang + pen.paint(text, row[-1].tone) for text in prose]
+        if below or not told:
+            lines += [head.rstrip(), *told]
+        else:
+            lines += [head + told[0].lstrip(" "), *told[1:]]
     return lines
 
 

@@ -40,7 +40,7 @@ GOLDEN = Path(__file__).with_name("golden")
 EVIL = 'a|b`c*d_e <script>alert("1")</script> & @all #1 $x$ [l](u) \\ é\n::error::x %0A \x07'
 FORMATS: Mapping[str, Callable[[], str]] = {
     "gate.txt": lambda: gate_text(hand_gates.gate(), Pen(unicode=False)),
-    "gate_60.txt": lambda: gate_text(hand_gates.gate(), Pen(60, unicode=False)),
+    "gate_60.txt": lambda: gate_text(hand_gates.gate(), Pen(60, unicode=False, table_width=60)),
     "gate.csv": lambda: to_csv(hand_gates.gate()),
     "gate.md": lambda: to_markdown(hand_gates.gate()),
     "gate.html": lambda: to_html(hand_gates.gate()),

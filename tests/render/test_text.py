@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,3 +89,38 @@ def test_name_text(name: str, text: str) -> None:
 )
 def test_field_text_takes_the_unit_from_the_name(name: str, value: float | str, text: str) -> None:
     assert field_text(name, value) == text
+
+
+NARROW = Pen(40, unicode=False, table_width=40)
+
+
+def test_a_wide_table_is_folded_into_parts_that_repeat_their_first_column() -> None:
+    rows = [["", "mean", "p99"], ["TTFT", "1" * 20, "2" * 20], ["ITL", "3" * 20, "4" * 20]]
+    assert columns(rows, "lrr", NARROW) == [
+        "                        mean",
+        f"  TTFT  {'1' * 20}",
+        f"  ITL   {'3' * 20}",
+        "                         p99",
+        f"  TTFT  {'2' * 20}",
+        f"  ITL   {'4' * 20}",
+    ]
+    assert max(map(len, columns(rows, "lrr", Pen(40)))) > 40  # a file or a pipe keeps its lines whole
+
+
+def test_prose_goes_below_where_it_has_no_room_beside() -> None:
+    assert columns([["name", "12.3 ms", "one two three four five six seven"]], "lrw", NARROW) == [
+        "  name  12.3 ms",
+        "    one two three four five six seven",
+    ]
+    cells = [["x" * 25, "y" * 15, "why"]]
+    assert columns(cells, "llw", NARROW) == ["  " + "x" * 25, "    " + "y" * 15 + "  why"]
+
+
+@given(
+    st.lists(st.lists(st.text("ab ", max_size=30), min_size=3, max_size=3), min_size=1, max_size=5),
+    st.integers(40, 120),
+)
+def test_folding_loses_nothing(rows: list[list[str]], width: int) -> None:
+    for align in ("lrr", "llw"):
+        lines = columns(rows, align, Pen(width, table_width=width))
+        assert Counter("".join("".join(row) for row in rows).replace(" ", "")) - Counter("".join(lines)) == Counter()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, catalog, check, export, render, simulate, size, validate
+from planner.cli import calibrate, catalog, check, export, render, simulate, size, trace, validate
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -36,8 +36,15 @@ model = typer.Typer(
     context_settings=SETTINGS,
     epilog=examples("planner model list", "planner model show meta-llama/Llama-3.1-70B"),
 )
+traces = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings=SETTINGS,
+    epilog=examples("planner trace show traffic.csv"),
+)
 app.add_typer(hardware, name="hardware", help="Accelerators and systems of the catalog.")
 app.add_typer(model, name="model", help="Models of the catalog, and config.json files.")
+app.add_typer(traces, name="trace", help="Traces of requests.")
 
 
 def _version(wanted: bool) -> None:
@@ -122,6 +129,16 @@ _COMMANDS = (
             "planner export scenario.yaml --to vllm -o launch",
             "planner export result.json --to dynamo -o launch --force",
             "planner export scenario.yaml --to llm-d --connector mooncake -o launch",
+        ),
+    ),
+    (
+        traces,
+        "show",
+        trace.trace_show,
+        (
+            "planner trace show traffic.csv",
+            "planner trace show mooncake.jsonl --capacity-blocks 1000,5000 --format json",
+            'planner trace show my-sessions --eviction leaf-first --stagger "60 s"',
         ),
     ),
     (app, "schema", catalog.schema, ("planner schema hardware > accelerator.schema.json", "planner schema scenario")),

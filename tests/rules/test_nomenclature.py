@@ -12,8 +12,10 @@ import pytest
 
 from planner.files.catalog import Catalog
 from planner.files.models import load_model, summaries
+from planner.files.traces import load_trace
 from planner.review.catalog import hardware_document, model_document
 from planner.review.document import document, gate_document
+from planner.review.trace import trace_document
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `([a-z0-9_]+)` \| ([^|]+) \| ([^|]+) \|$")
@@ -60,6 +62,12 @@ def test_hardware_names_are_listed() -> None:
 def test_model_names_are_listed() -> None:
     assert missing([model_document(load_model(name, ROOT), "bf16") for name in MODELS]) == set()
     assert missing([asdict(entry) for entry in summaries()]) == set()
+
+
+def test_trace_names_are_listed() -> None:
+    data = ROOT / "docs" / "examples" / "data"
+    for path in (data / "mooncake_blocks.jsonl", data / "azure_conversation.csv"):
+        assert missing(trace_document(load_trace(path), [], "lru", None)) == set()
 
 
 def test_units_agree_with_suffixes() -> None:

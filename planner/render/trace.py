@@ -1,0 +1,128 @@
+"""A trace as text: arrivals, lengths, reuse with its curve as bars; and the curve as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from planner.render.text import Cell, Pen, Row, columns, name_text, seconds_text, wrapped
+from planner.units import format_count, format_rate
+
+Document = Mapping[str, Any]
+
+CURVE_COLUMNS = ("capacity_blocks", "capacity_tokens", "hit_ratio", "token_hit_ratio", "cold_start_fraction")
+_BAR_COLUMNS = 40
+_STATISTICS = ("mean", "p50", "p90", "p99", "p99_9", "max")
+
+
+def to_csv(document: Document) -> str:
+    """The hit curve, one capacity a row; only the header where the trace has no blocks."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, CURVE_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(document["reuse"]["curve"] if document["reuse"] else [])
+    return stream.getvalue()
+
+
+def to_text(document: Document, pen: Pen, *, notes: bool = True) -> str:
+    """The whole document for people."""
+    sections = [
+        _head(document, pen),
+        _arrivals(document, pen),
+        _lengths(document, pen),
+        *(_reuse(document["reuse"], pen) if document["reuse"] else ()),
+        _notes(document, pen) if notes else [],
+    ]
+    lines = [line for section in sections if section for line in (*section, "")]
+    return pen.finish(lines[:-1])
+
+
+def _head(document: Document, pen: Pen) -> list[str]:
+    text = f"{document['requests']:,} requests"
+    if document["duration_s"] is not None:
+        text += f" in {seconds_text(document['duration_s'])}, {format_rate(document['requests_per_s'])}"
+    return [pen.heading(f"{document['format']} trace: {text}")]
+
+
+def _arrivals(document: Document, pen: Pen) -> list[str]:
+    arrivals = document["arrivals"]
+    if arrivals is None:
+        return []
+    scv = arrivals["gap_scv"]
+    rows: list[Row] = [["SCV of gaps", "-" if scv is None else f"{scv:.3g}"]]
+    for item in arrivals["dispersion"]:
+        name = f"index of dispersion in {seconds_text(item['window_s'])}"
+        rows.append([name, f"{item['index_of_dispersion']:.3g}"])
+    return [pen.heading("Arrivals"), *columns(rows, "lr", pen)]
+
+
+def _lengths(document: Document, pen: Pen) -> list[str]:
+    rows: list[Row] = [[Cell(text, "dim") for text in ("tokens", *map(name_text, _STATISTICS), "SCV")]]
+    for name in ("input", "output"):
+        law = document[f"{name}_tokens"]
+        rows.append([name, *(f"{law[statistic]:,.0f}" for statistic in _STATISTICS), f"{law['scv']:.3g}"])
+    lines = [pen.heading("Lengths"), *columns(rows, "lrrrrrrr", pen)]
+    if document["length_correlation"] is not None:
+        lines.append(f"  correlation of input and output {document['length_correlation']:+.2f}")
+    if document["provider_hit_ratio"] is not None:
+        lines.append(f"  {_percent(document['provider_hit_ratio'])} of input tokens came from the provider's cache")
+    return lines
+
+
+def _reuse(reuse: Document, pen: Pen) -> tuple[list[str], list[str], list[str]]:
+    size = f"blocks of {reuse['block_tokens']:,} tokens" if reuse["block_tokens"] else "blocks of no fixed size"
+    ceiling = f"ceiling {_percent(reuse['ceiling'])} of blocks"
+    if reuse["token_ceiling"] is not None:
+        ceiling += f", {_percent(reuse['token_ceiling'])} of tokens"
+    lines = [
+        pen.heading(f"Reuse, {size}, {reuse['eviction']} eviction"),
+        f"  {reuse['block_references']:,} references to {reuse['distinct_blocks']:,} different blocks: {ceiling}",
+    ]
+    if reuse["reuse_time_s"] is not None:
+        times = ", ".join(f"{name_text(name)} {seconds_text(reuse['reuse_time_s'][name])}" for name in _STATISTICS[1:4])
+        lines.append(f"  time between uses of a block: {times}")
+    return lines, _working_set(reuse, pen), _curve(reuse, pen)
+
+
+def _working_set(reuse: Document, pen: Pen) -> list[str]:
+    head: Row = [Cell(text, "dim") for text in ("used within", "blocks", "tokens")]
+    rows: list[Row] = [
+        [seconds_text(item["window_s"]), f"{item['working_set_blocks']:,.0f}", _tokens(item["working_set_tokens"])]
+        for item in reuse["working_set"]
+    ]
+    return [pen.heading("Working set"), *columns([head, *rows], "rrr", pen)]
+
+
+def _curve(reuse: Document, pen: Pen) -> list[str]:
+    head: Row = [Cell(text, "dim") for text in ("blocks", "tokens", "of blocks", "of tokens", "of the ceiling")]
+    rows: list[Row] = [
+        [
+            f"{item['capacity_blocks']:,}",
+            _tokens(item["capacity_tokens"]),
+            _percent(item["hit_ratio"]),
+            _percent(item["token_hit_ratio"]),
+            pen.bar(item["hit_ratio"] / (reuse["ceiling"] or 1.0), _BAR_COLUMNS),
+        ]
+        for item in reuse["curve"]
+    ]
+    return [pen.heading("Hit ratio by capacity"), *columns([head, *rows], "rrrrl", pen)]
+
+
+def _notes(document: Document, pen: Pen) -> list[str]:
+    tones = {"warning": "bad", "caution": "close", "info": ""}
+    lines = [pen.heading("Notes")]
+    for note in document["notes"]:
+        text = wrapped(note["text"], max(pen.width - 11, 32))
+        lines += [f"  {pen.paint(note['level'].ljust(7), tones.get(note['level'], ''))}  {text[0]}"]
+        lines += [" " * 11 + more for more in text[1:]]
+    return lines
+
+
+def _percent(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{100 * ratio:.1f}%"
+
+
+def _tokens(tokens: float | None) -> str:
+    return "-" if tokens is None else format_count(round(tokens))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.reuse.records import Ints
+
+_TOGETHER = 200_000  # elements that are parted in one go
 
 
 def smaller_before(values: Ints, counted: NDArray[np.bool_]) -> Ints:
@@ -27,27 +31,44 @@ def smaller_before(values: Ints, counted: NDArray[np.bool_]) -> Ints:
     O(n log max(values)), all in array operations.
     """
     result = np.zeros(values.size, dtype=np.int64)
-    if not values.size:
-        return result
-    order = np.arange(values.size)
-    for bit in range(int(values.max()).bit_length() - 1, -1, -1):
-        key = values[order]
+    if values.size:
+        bits = int(values.max()).bit_length()
+        kind = np.int32 if max(values.size, int(values.max())) < 2**31 else np.int64
+        _count(result, np.arange(values.size, dtype=kind), values.astype(kind), counted, bits)
+    return result
+
+
+def _count(result: Ints, order: NDArray[Any], key: NDArray[Any], counted: NDArray[np.bool_], bits: int) -> None:
+    """Adds up `result` for the elements of `order`, which agree in all but the last `bits` bits of their `key`.
+
+    While they are many they are parted in two and counted apart, which takes less memory; then all parts of a level
+    are parted at once, which takes fewer steps.
+    """
+    if order.size < 2:
+        return
+    if order.size > _TOGETHER and bits:
+        one = (key >> (bits - 1)) & 1 == 1
+        passed = np.cumsum(counted[order] & ~one)
+        result[order[one]] += passed[one]
+        for side in (~one, one):
+            _count(result, order[side], key[side], counted, bits - 1)
+        return
+    for bit in range(bits - 1, -1, -1):
         one = (key >> bit) & 1 == 1
         group = key >> (bit + 1)
         start = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
-        sizes = np.diff(np.append(start, values.size))
+        sizes = np.diff(np.append(start, order.size))
         passed = _before(counted[order] & ~one)
         result[order[one]] += (passed - np.repeat(passed[start], sizes))[one]
         # where each goes: zeros of the group first, then its ones, both in their old order
         zeros = _before(~one)
         zero_rank = zeros - np.repeat(zeros[start], sizes)
-        place = np.arange(values.size) - np.repeat(start, sizes)
+        place = np.arange(order.size) - np.repeat(start, sizes)
         group_zeros = np.repeat(np.add.reduceat((~one).astype(np.int64), start), sizes)
         target = np.repeat(start, sizes) + np.where(one, group_zeros + place - zero_rank, zero_rank)
-        moved = np.empty_like(order)
-        moved[target] = order
-        order = moved
-    return result
+        moved, moved_key = np.empty_like(order), np.empty_like(key)
+        moved[target], moved_key[target] = order, key
+        order, key = moved, moved_key
 
 
 def _before(flags: NDArray[np.bool_]) -> Ints:

@@ -64,7 +64,7 @@ class TraceReuse:
 
     def hit_ratio(self, capacity_blocks: ArrayLike) -> Floats:
         """Hit blocks over block references; the shape of `capacity_blocks`. 0 for a trace without blocks."""
-        return _share(self.distance, np.ones(self.distance.size), float(self.distance.size), capacity_blocks)
+        return _share(self.distance, None, float(self.distance.size), capacity_blocks)
 
     def token_hit_ratio(self, capacity_blocks: ArrayLike) -> Floats | None:
         """Cached over all prompt tokens; the shape of `capacity_blocks`. None where blocks have no fixed size."""
@@ -202,18 +202,18 @@ def _use_before_request(blocks: Ints, request_of: Ints) -> Ints:
 
 def prefix_distances(distances: Floats, offsets: Ints) -> Floats:
     """The largest distance so far within each request: a block counts only behind all the blocks before it."""
-    rank = np.unique(distances, return_inverse=True)[1].astype(np.int64)
-    lift = np.repeat(np.arange(offsets.size - 1), np.diff(offsets)) * (distances.size + 1)
-    highest = np.maximum.accumulate(rank + lift) - lift
-    return np.sort(np.unique(distances))[highest]
+    never = distances.size + 1  # beyond every finite distance
+    lift = np.repeat(np.arange(offsets.size - 1) * (never + 1), np.diff(offsets))
+    highest = np.maximum.accumulate(np.where(np.isfinite(distances), distances, never).astype(np.int64) + lift) - lift
+    return np.where(highest == never, np.inf, highest.astype(float))
 
 
-def _share(distance: Floats, weights: Floats, total: float, capacity_blocks: ArrayLike) -> Floats:
-    """Weight of the finite distances up to each capacity, over `total`; 0 where the total is."""
+def _share(distance: Floats, weights: Floats | None, total: float, capacity_blocks: ArrayLike) -> Floats:
+    """Weight (1 each when None) of the finite distances up to each capacity, over `total`; 0 where the total is."""
     kept = np.isfinite(distance)
-    order = np.argsort(distance[kept])
-    gained = np.concatenate(([0.0], np.cumsum(weights[kept][order])))
-    places = np.searchsorted(distance[kept][order], np.asarray(capacity_blocks, dtype=float), side="right")
+    whole = distance[kept].astype(np.int64)
+    gained = np.cumsum(np.bincount(whole, None if weights is None else weights[kept], minlength=1))
+    places = np.clip(np.asarray(capacity_blocks, dtype=float), 0.0, gained.size - 1.0).astype(np.int64)
     return np.asarray(gained[places] / total if total > 0.0 else 0.0 * places, dtype=float)
 
 

@@ -95,6 +95,16 @@ def test_counting_by_hand(pairs: list[tuple[int, bool]]) -> None:
     assert smaller_before(values, counted).tolist() == expected
 
 
+@given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=60), st.integers(0, 20))
+def test_counting_part_by_part_is_the_same(pairs: list[tuple[int, bool]], together: int) -> None:
+    values = np.array([value for value, _ in pairs], dtype=np.int64)
+    counted = np.array([flag for _, flag in pairs], dtype=bool)
+    at_once = smaller_before(values, counted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("planner.reuse.counting._TOGETHER", together)
+        assert smaller_before(values, counted).tolist() == at_once.tolist()
+
+
 def test_distances_by_hand() -> None:
     # 1 2 3 | 1 2 3: two other blocks since the last use and the block itself make 3
     twice = requests([[1, 2, 3], [1, 2, 3]])

@@ -78,6 +78,8 @@ def _check(rows: Rows, size: int, origin: str) -> None:
 
 def chosen(blocks: Ints, sizes: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Blocks and offsets of `rows`, in their order."""
+    if rows.size == sizes.size and np.all(np.diff(rows) == 1):
+        return blocks, np.concatenate(([0], np.cumsum(sizes)))
     starts = np.cumsum(sizes) - sizes
     kept = sizes[rows]
     offsets = np.concatenate(([0], np.cumsum(kept)))
@@ -88,18 +90,20 @@ def chosen(blocks: Ints, sizes: Ints, rows: Ints) -> tuple[Ints, Ints]:
 def chain_notes(blocks: PromptBlocks) -> list[Note]:
     """Whether an id always follows the same id, as the hash of a whole prefix must."""
     ids, offsets = blocks.ids, blocks.offsets
+    order = np.argsort(ids, kind="stable")
+    leads = np.roll(ids, 1)  # the id before; a prompt's first block has none, told apart by `first`
     first = np.zeros(ids.size, dtype=bool)
     first[offsets[:-1][np.diff(offsets) > 0]] = True
-    order = np.argsort(ids, kind="stable")
-    before = np.where(first, -1, np.roll(np.arange(ids.size), 1))[order]
-    leads = np.where(before < 0, 0, ids[before])
-    same_id = ids[order][1:] == ids[order][:-1]
-    other_lead = (leads[1:] != leads[:-1]) | ((before[1:] < 0) != (before[:-1] < 0))
-    odd = np.unique(ids[order][1:][same_id & other_lead]).size
+    leads[first] = 0
+    leads, first, ids = leads[order], first[order], ids[order]
+    same_id = ids[1:] == ids[:-1]
+    other_lead = (leads[1:] != leads[:-1]) | (first[1:] != first[:-1])
+    odd = np.unique(ids[1:][same_id & other_lead]).size
     if not odd:
         return []
+    distinct = ids.size - int(same_id.sum())
     text = (
-        f"{odd:,} of {np.unique(ids).size:,} block ids follow different blocks in different prompts, so they are no "
-        "hashes of prefixes; a block counts as found only when all blocks before it in the prompt are"
+        f"{odd:,} of {distinct:,} block ids follow different blocks in different prompts, so they are no hashes of "
+        "prefixes; a block counts as found only when all blocks before it in the prompt are"
     )
     return [Note("caution", text)]

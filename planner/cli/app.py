@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, catalog, check, export, render, simulate, size, trace, validate
+from planner.cli import calibrate, catalog, check, export, render, sessions, simulate, size, trace, validate
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -40,7 +40,7 @@ traces = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     context_settings=SETTINGS,
-    epilog=examples("planner trace show traffic.csv"),
+    epilog=examples("planner trace show traffic.csv", "planner trace show my-sessions --eviction leaf-first"),
 )
 app.add_typer(hardware, name="hardware", help="Accelerators and systems of the catalog.")
 app.add_typer(model, name="model", help="Models of the catalog, and config.json files.")
@@ -139,6 +139,17 @@ _COMMANDS = (
             "planner trace show traffic.csv",
             "planner trace show mooncake.jsonl --capacity-blocks 1000,5000 --format json",
             'planner trace show my-sessions --eviction leaf-first --stagger "60 s"',
+        ),
+    ),
+    (
+        traces,
+        "sessions",
+        sessions.trace_sessions,
+        (
+            'planner trace sessions --users 200 --turns 20 --growth-tokens 1500 --output-tokens 400 --think "30 s"',
+            'planner trace sessions --users 50 --turns 40 --growth-tokens 2000 --output-tokens 300 --think "10 s" '
+            '--sub-agents "children=4,every_turns=8,turns=6,shared_tokens=9000,first_tokens=500,growth_tokens=2000,'
+            'output_tokens=300,gap=5 s"',
         ),
     ),
     (app, "schema", catalog.schema, ("planner schema hardware > accelerator.schema.json", "planner schema scenario")),

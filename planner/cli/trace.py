@@ -71,7 +71,7 @@ def trace_show(
     from planner.records import InputFile
     from planner.review.trace import trace_document
 
-    capacities = _capacities(capacity_blocks)
+    capacities = blocks_list(capacity_blocks)
     if block_tokens is not None and block_tokens < 1:
         raise InputError(f"--block-tokens: {block_tokens}; give a whole number of at least 1")
     trace = load_traces(files, given_block_tokens=block_tokens, stagger_s=_stagger_s(stagger))
@@ -97,7 +97,7 @@ def trace_show(
     return 0
 
 
-def _capacities(text: str | None) -> list[int] | None:
+def blocks_list(text: str | None) -> list[int] | None:
     if text is None:
         return None
     from planner.errors import Fault, InputError

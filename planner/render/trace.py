@@ -67,15 +67,15 @@ def _lengths(document: Document, pen: Pen) -> list[str]:
     if document["length_correlation"] is not None:
         lines.append(f"  correlation of input and output {document['length_correlation']:+.2f}")
     if document["provider_hit_ratio"] is not None:
-        lines.append(f"  {_percent(document['provider_hit_ratio'])} of input tokens came from the provider's cache")
+        lines.append(f"  {percent(document['provider_hit_ratio'])} of input tokens came from the provider's cache")
     return lines
 
 
 def _reuse(reuse: Document, pen: Pen) -> tuple[list[str], list[str], list[str]]:
     size = f"blocks of {reuse['block_tokens']:,} tokens" if reuse["block_tokens"] else "blocks of no fixed size"
-    ceiling = f"ceiling {_percent(reuse['ceiling'])} of blocks"
+    ceiling = f"ceiling {percent(reuse['ceiling'])} of blocks"
     if reuse["token_ceiling"] is not None:
-        ceiling += f", {_percent(reuse['token_ceiling'])} of tokens"
+        ceiling += f", {percent(reuse['token_ceiling'])} of tokens"
     lines = [
         pen.heading(f"Reuse, {size}, {reuse['eviction']} eviction"),
         f"  {reuse['block_references']:,} references to {reuse['distinct_blocks']:,} different blocks: {ceiling}",
@@ -83,13 +83,13 @@ def _reuse(reuse: Document, pen: Pen) -> tuple[list[str], list[str], list[str]]:
     if reuse["reuse_time_s"] is not None:
         times = ", ".join(f"{name_text(name)} {seconds_text(reuse['reuse_time_s'][name])}" for name in _STATISTICS[1:4])
         lines.append(f"  time between uses of a block: {times}")
-    return lines, _working_set(reuse, pen), _curve(reuse, pen)
+    return lines, working_set(reuse, pen), _curve(reuse, pen)
 
 
-def _working_set(reuse: Document, pen: Pen) -> list[str]:
+def working_set(reuse: Document, pen: Pen) -> list[str]:
     head: Row = [Cell(text, "dim") for text in ("used within", "blocks", "tokens")]
     rows: list[Row] = [
-        [seconds_text(item["window_s"]), f"{item['working_set_blocks']:,.0f}", _tokens(item["working_set_tokens"])]
+        [seconds_text(item["window_s"]), f"{item['working_set_blocks']:,.0f}", tokens_text(item["working_set_tokens"])]
         for item in reuse["working_set"]
     ]
     return [pen.heading("Working set"), *columns([head, *rows], "rrr", pen)]
@@ -100,9 +100,9 @@ def _curve(reuse: Document, pen: Pen) -> list[str]:
     rows: list[Row] = [
         [
             f"{item['capacity_blocks']:,}",
-            _tokens(item["capacity_tokens"]),
-            _percent(item["hit_ratio"]),
-            _percent(item["token_hit_ratio"]),
+            tokens_text(item["capacity_tokens"]),
+            percent(item["hit_ratio"]),
+            percent(item["token_hit_ratio"]),
             pen.bar(item["hit_ratio"] / (reuse["ceiling"] or 1.0), _BAR_COLUMNS),
         ]
         for item in reuse["curve"]
@@ -120,9 +120,9 @@ def _notes(document: Document, pen: Pen) -> list[str]:
     return lines
 
 
-def _percent(ratio: float | None) -> str:
+def percent(ratio: float | None) -> str:
     return "-" if ratio is None else f"{100 * ratio:.1f}%"
 
 
-def _tokens(tokens: float | None) -> str:
+def tokens_text(tokens: float | None) -> str:
     return "-" if tokens is None else format_count(round(tokens))

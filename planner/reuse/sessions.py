@@ -24,6 +24,7 @@ from planner.reuse.records import CachedLengths, Floats
 
 _HALVINGS = 100  # of a bracket around a root: more than the digits of a double
 _LONGEST_S = 1e15
+_MOST = {"turns": 100_000, "think_scv": 1_000}  # of everything else a thousand million
 _SIGMA_LEAST = 1e-9  # a lognormal narrower than this is a fixed time
 _ROUNDING = 1e-9  # of a block, when tokens are cut into whole ones
 
@@ -134,11 +135,19 @@ def _check_at_least(record: object, least: float, *names: str) -> None:
         value = getattr(record, name)
         if not (isfinite(value) and value >= least):
             raise ValueError(f"{name} must be finite and at least {least:g}, got {value}")
+        _check_at_most(name, value)
 
 
 def _check_above_zero(name: str, value: float) -> None:
     if not (isfinite(value) and value > 0.0):
         raise ValueError(f"{name} must be finite and above 0, got {value}")
+    _check_at_most(name, value)
+
+
+def _check_at_most(name: str, value: float) -> None:
+    most = _MOST.get(name, 1_000_000_000)
+    if value > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {value:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -443,3 +443,7 @@ def test_a_fault_in_a_later_piece_keeps_its_line(tmp_path: Path) -> None:
     rows[150_001] = "150000,5,\xff"
     found = faults(tmp_path, "\n".join(rows).encode("latin-1"))
     assert found == ["t.csv:150002:10: is not UTF-8 text: byte 0xff cannot be read"]
+
+
+def test_empty_id_lists_are_no_blocks(tmp_path: Path) -> None:
+    assert read(tmp_path, mooncake((0, 600, []), (1, 700, [])), "t.jsonl").blocks is None

@@ -13,8 +13,10 @@ import pytest
 from planner.files.catalog import Catalog
 from planner.files.models import load_model, summaries
 from planner.files.traces import load_trace
+from planner.reuse import Session, SubAgents, session_reuse
 from planner.review.catalog import hardware_document, model_document
 from planner.review.document import document, gate_document
+from planner.review.sessions import sessions_document
 from planner.review.trace import trace_document
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +70,12 @@ def test_trace_names_are_listed() -> None:
     data = ROOT / "docs" / "examples" / "data"
     for path in (data / "mooncake_blocks.jsonl", data / "azure_conversation.csv"):
         assert missing(trace_document(load_trace(path), [], "lru", None)) == set()
+
+
+def test_session_names_are_listed() -> None:
+    children = SubAgents(4, 8, 9000, 500, 6, 2000, 300, 5)
+    session = Session(50, 40, 8000, 1000, 2000, 300, 10, sub_agents=children)
+    assert missing(sessions_document(session_reuse(session, 16), None)) == set()
 
 
 def test_units_agree_with_suffixes() -> None:

@@ -12,7 +12,7 @@ from real_traces import DATA, unpacked
 
 from planner.files.traces import load_traces
 from planner.records import Trace
-from planner.reuse import BlockRequests, TraceReuse, reuse_curve
+from planner.reuse import BlockRequests, TraceReuse, reuse_curve, working_set
 from planner.reuse.stack_distance import leaf_first_distances, lru_distances, prefix_distances
 
 PRINTED = 1e-6
@@ -61,3 +61,12 @@ def test_every_rule_on_every_trace(name: str, folder: Path) -> None:
             assert ratios == pytest.approx([float(row[column]) for row in rows], abs=PRINTED), column
         else:
             assert ratios is None
+
+
+def test_the_working_set_estimates_the_curve(folder: Path) -> None:
+    """Read as a capacity, a window gives the hit ratio by the share that comes back within it (Denning)."""
+    name = "mooncake_conversation_5k.jsonl"
+    source = requests_of(load_traces([unpacked(name, folder)]))
+    capacities = [float(row["capacity_blocks"]) for row in EXPECTED[name]]
+    estimate = working_set(source, in_seconds=False).hit_ratio(capacities)
+    assert estimate == pytest.approx(reuse_curve(source).hit_ratio(capacities), abs=0.015)

@@ -68,17 +68,11 @@ def load_traces(
     size, notes = _block_size(files, given_block_tokens)
     notes += [note for rows in files for note in (*rows.notes, *late_rows(rows.time_s))]
     merged = _merged(with_own_ids(files), step_s)
-    served, dropped = served_requests(merged.input_tokens, merged.output_tokens, str(paths[0]))
-    order = np.flatnonzero(served)
-    if form.time:
-        order = order[np.argsort(merged.time_s[order], kind="stable")]
-    inputs, outputs = merged.input_tokens[order], merged.output_tokens[order]
-    arrivals: Arrivals | None = None
-    repairs: list[Note] = []
-    if form.time:
-        time_s, repairs = clocked(merged.time_s[order], str(paths[0]), ticks=form is not SERVEGEN)
-        arrivals = Arrivals(time_s, inputs, outputs, float(time_s[-1] - time_s[0]))
+    path = str(paths[0])
+    order, dropped = _order(merged, path)
+    arrivals, repairs = _arrivals(merged, order, path)
     blocks = _blocks(merged, order, size)
+    inputs, outputs = merged.input_tokens[order], merged.output_tokens[order]
     trace = Trace(
         arrivals=arrivals,
         lengths=from_rows(inputs, outputs),
@@ -92,6 +86,20 @@ def load_traces(
     )
     name = paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
     return replace(trace, notes=(_summary(trace, name, len(files), step_s), *trace.notes))
+
+
+def _order(rows: Rows, path: str) -> tuple[Ints, list[Note]]:
+    """Places of the served requests in order of time, or of the file where there is none."""
+    served, notes = served_requests(rows.input_tokens, rows.output_tokens, path)
+    order = np.flatnonzero(served)
+    return (order[np.argsort(rows.time_s[order], kind="stable")] if rows.form.time else order), notes
+
+
+def _arrivals(rows: Rows, order: Ints, path: str) -> tuple[Arrivals | None, list[Note]]:
+    if not rows.form.time:
+        return None, []
+    time_s, notes = clocked(rows.time_s[order], path, ticks=rows.form is not SERVEGEN)
+    return Arrivals(time_s, rows.input_tokens[order], rows.output_tokens[order], float(time_s[-1])), notes
 
 
 def _check_options(files: list[Rows], given_block_tokens: int | None, stagger_s: float | None) -> None:

@@ -63,12 +63,13 @@ def check(
     """
     from planner.cli.formats import write_document
     from planner.cli.streams import check_out
-    from planner.review.document import gate_document
 
     check_out(out, [*scenarios, *([baseline] if baseline else [])])
     old = _baseline(baseline)
     work = partial(outcome, catalog=tuple(catalog or ()), baseline=old, witness=witness)
     found = list(answers(work, _once(scenarios), jobs or usable_cores(), warm))
+    from planner.review.document import gate_document  # only now: processes are told first how to share the cores
+
     broken = [{"scenario": one.scenario, "faults": list(one.faults)} for one in found if one.result is None]
     result = gate_document([one.result for one in found if one.result is not None], broken, strict)
     write_document(result, shape.value, out, verbose, quiet)

@@ -41,6 +41,7 @@ details { margin: 1rem 0; } summary { cursor: pointer; font-weight: 600; }
 footer { margin-top: 2rem; font-size: .85rem; }
 @media print { main { max-width: none; padding: 0; } .wide { overflow: visible; } section, tr { break-inside: avoid; } }
 """
+KEY = "Bars: the thin bar is the interval, the thick mark the value, the thin mark the limit."
 BAR_WIDTH, BAR_HEIGHT = 160, 14
 
 
@@ -95,7 +96,7 @@ def _gate(document: Document) -> Iterator[str]:
         f"<td>{'<br>'.join(escape(fault_text(fault)) for fault in one['faults'])}</td></tr>"
         for one in document["broken"]
     ]
-    yield _wide("Scenarios", _head(("verdict", "scenario", "plan")) + "".join(rows))
+    yield _wide("Scenarios", _head(("verdict", "scenario", "plan")) + "\n".join(rows))
     for number, one in enumerate(document["results"], 1):
         yield f'<article id="scenario-{number}">'
         yield f"<h2>{_verdict(one['gate'], one['gate'])} {escape(scenario_name(one))}</h2>"
@@ -127,7 +128,7 @@ def _section(section: Section, level: int) -> str:
         cells = "".join(_cell(text) for text in row)
         bar = f"<td>{_share(section.bars[number], row[0])}</td>" if section.bars else ""
         rows.append(f"<tr>{cells}{bar}</tr>")
-    return _titled(section.title, level, _wide(section.title, _head(head) + "".join(rows)))
+    return _titled(section.title, level, _wide(section.title, _head(head) + "\n".join(rows)))
 
 
 def _checks(result: Document, level: int) -> str:
@@ -136,7 +137,8 @@ def _checks(result: Document, level: int) -> str:
     for line, row in zip(result["checks"], section.rows, strict=True):
         cells = "".join(_cell(text) for text in row[1:])
         rows.append(f"<tr><td>{_verdict(line['verdict'], row[0])}</td>{cells}<td>{_span(line)}</td></tr>")
-    return _titled(section.title, level, _wide(section.title, _head((*section.head, "")) + "".join(rows)))
+    table = _wide(section.title, _head((*section.head, "")) + "\n".join(rows))
+    return _titled(section.title, level, f"{table}\n<p>{KEY}</p>")
 
 
 def _titled(title: str, level: int, body: str) -> str:
@@ -185,14 +187,14 @@ def _span(line: Document) -> str:
     start, end = BAR_WIDTH * low / whole, BAR_WIDTH * (high if high is not None else whole) / whole
     shapes = f'<rect class="track" width="{BAR_WIDTH}" height="{BAR_HEIGHT}"/>'
     shapes += f'<rect x="{start:.1f}" y="4" width="{max(end - start, 1.0):.1f}" height="{BAR_HEIGHT - 8}"/>'
-    shapes += _mark("value", BAR_WIDTH * value / whole) + _mark("limit", BAR_WIDTH * limit / whole)
+    shapes += _mark("value", BAR_WIDTH * value / whole, 5) + _mark("limit", BAR_WIDTH * limit / whole, 2)
     between = interval_text(line)
     label = f"value {measured_text(line)}{f', interval {between}' if between else ''}, limit {limit_text(line)}"
     return _svg(label, shapes)
 
 
-def _mark(kind: str, x: float) -> str:
-    return f'<rect class="{kind}" x="{x - 1.0:.1f}" width="2" height="{BAR_HEIGHT}"/>'
+def _mark(kind: str, x: float, width: int) -> str:
+    return f'<rect class="{kind}" x="{x - width / 2:.1f}" width="{width}" height="{BAR_HEIGHT}"/>'
 
 
 def _svg(label: str, shapes: str) -> str:

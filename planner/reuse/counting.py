@@ -31,27 +31,26 @@ def smaller_before(values: Ints, counted: NDArray[np.bool_]) -> Ints:
     O(n log max(values)), all in array operations.
     """
     result = np.zeros(values.size, dtype=np.int64)
-    if values.size:
-        bits = int(values.max()).bit_length()
-        kind = np.int32 if max(values.size, int(values.max())) < 2**31 else np.int64
-        _count(result, np.arange(values.size, dtype=kind), values.astype(kind), counted, bits)
+    if not values.size:
+        return result
+    kind = np.int32 if max(values.size, int(values.max())) < 2**31 else np.int64
+    bits = int(values.max()).bit_length()
+    pending: list[tuple[NDArray[Any], NDArray[Any], int]]
+    pending = [(np.arange(values.size, dtype=kind), values.astype(kind), bits)]
+    while pending:  # many are parted in two and counted apart, which takes less memory than all at once
+        order, key, bits = pending.pop()
+        if order.size <= _TOGETHER or not bits:
+            _count(result, order, key, counted, bits)
+            continue
+        one = (key >> (bits - 1)) & 1 == 1
+        result[order[one]] += np.cumsum(counted[order] & ~one)[one]
+        pending += [(order[side], key[side], bits - 1) for side in (~one, one)]
     return result
 
 
 def _count(result: Ints, order: NDArray[Any], key: NDArray[Any], counted: NDArray[np.bool_], bits: int) -> None:
-    """Adds up `result` for the elements of `order`, which agree in all but the last `bits` bits of their `key`.
-
-    While they are many they are parted in two and counted apart, which takes less memory; then all parts of a level
-    are parted at once, which takes fewer steps.
-    """
+    """Adds up `result` for the elements of `order`, which agree in all but the last `bits` bits of their `key`."""
     if order.size < 2:
-        return
-    if order.size > _TOGETHER and bits:
-        one = (key >> (bits - 1)) & 1 == 1
-        passed = np.cumsum(counted[order] & ~one)
-        result[order[one]] += passed[one]
-        for side in (~one, one):
-            _count(result, order[side], key[side], counted, bits - 1)
         return
     for bit in range(bits - 1, -1, -1):
         one = (key >> bit) & 1 == 1

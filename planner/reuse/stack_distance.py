@@ -70,9 +70,9 @@ class TraceReuse:
         """Cached over all prompt tokens; the shape of `capacity_blocks`. None where blocks have no fixed size."""
         if self.block_tokens is None:
             return None
-        place = np.arange(self.distance.size) - np.repeat(self.source.offsets[:-1], np.diff(self.source.offsets))
-        prompt = self.source.input_tokens[self.source.request_of]
-        tokens = np.clip(prompt - place * float(self.block_tokens), 0.0, float(self.block_tokens))
+        sizes = np.diff(self.source.offsets)
+        before = (np.arange(self.distance.size) - np.repeat(self.source.offsets[:-1], sizes)) * self.block_tokens
+        tokens = np.clip(np.repeat(self.source.input_tokens, sizes) - before, 0.0, self.block_tokens)
         return _share(self.distance, tokens, float(self.source.input_tokens.sum()), capacity_blocks)
 
     def hit_blocks(self, capacity_blocks: float) -> Ints:
@@ -203,8 +203,11 @@ def _use_before_request(blocks: Ints, request_of: Ints) -> Ints:
 def prefix_distances(distances: Floats, offsets: Ints) -> Floats:
     """The largest distance so far within each request: a block counts only behind all the blocks before it."""
     never = distances.size + 1  # beyond every finite distance
-    lift = np.repeat(np.arange(offsets.size - 1) * (never + 1), np.diff(offsets))
-    highest = np.maximum.accumulate(np.where(np.isfinite(distances), distances, never).astype(np.int64) + lift) - lift
+    highest = np.where(np.isfinite(distances), distances, never).astype(np.int64)
+    lift = np.repeat(np.arange(offsets.size - 1) * (never + 1), np.diff(offsets))  # no request below the one before
+    highest += lift
+    np.maximum.accumulate(highest, out=highest)
+    highest -= lift
     return np.where(highest == never, np.inf, highest.astype(float))
 
 

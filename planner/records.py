@@ -296,6 +296,7 @@ class EngineProfile:
     kv8_needs_fp8_units: Literal["never", "latent", "always"] = "never"  # for which attention an 8-bit cache does
     device_defaults: tuple[DeviceDefault, ...] = ()  # largest memory first
     older: tuple[OlderRule, ...] = ()  # oldest first
+    decode_reserved_tokens: int = 0  # of KV that a decode pool keeps free for each request, running or on its way
 
 
 # ---------------------------------------------------------------------------------------------------------- workload
@@ -446,6 +447,9 @@ class Check:
     path: str = ""
     line: int = 0
     column: int = 0
+
+
+DECODE_TOKEN_BUDGET = 256  # tokens of a step that a pool without prompts is launched with, or its batch where larger
 
 
 @dataclass(frozen=True, slots=True)

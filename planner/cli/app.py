@@ -77,7 +77,11 @@ _COMMANDS = (
         app,
         "evaluate",
         size.evaluate,
-        ("planner evaluate scenario.yaml", "planner evaluate scenario.yaml --format json"),
+        (
+            "planner evaluate scenario.yaml",
+            "planner evaluate scenario.yaml --format json",
+            "planner evaluate scenario.yaml --from run.sh",
+        ),
     ),
     (
         app,
@@ -113,7 +117,11 @@ _COMMANDS = (
         app,
         "validate",
         validate.validate,
-        ("planner validate runs.csv", "planner validate runs.csv --format csv --models my-configs"),
+        (
+            "planner validate runs.csv",
+            "planner validate runs.csv --format csv --models my-configs",
+            "planner validate --result bench.json --plan plan.json",
+        ),
     ),
     (
         app,

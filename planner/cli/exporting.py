@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +72,8 @@ def _of_scenario(
     from planner.review.document import document
 
     scenario = load_scenario(path, catalog)
+    if not version and scenario.engine.id in target.engines:
+        version = scenario.engine.version
     engine = _engine(target, scenario.engine.id, version, connector, (*catalog, path.parent / "hardware"))
     told = []
     if engine.id != scenario.engine.id:
@@ -84,22 +86,22 @@ def _of_scenario(
 def _engine(target: Target, named: str, version: str, connector: str, catalog: tuple[Path, ...]) -> EngineProfile:
     """The engine that the target runs: the one named, or its first; at a version whose options are known."""
     from planner.files.catalog import Catalog
-    from planner.files.catalog_engines import at_version, release
+    from planner.files.catalog_engines import at_version
 
     found = Catalog([folder for folder in catalog if folder.is_dir()]).engine(
         named if named in target.engines else target.engines[0]
     )
     if version:
         chosen = at_version(found, version)
-        if chosen.memory != found.memory or not release(version):
-            known = f"options of {found.id} are known for {found.version}; start an engine of that version"
-            raise InputError(f"--engine-version {version}: {known}")
+        if chosen.memory != found.memory:
+            known = f"options are known for {found.version} only; plan for it, and start an engine of that version"
+            raise InputError(f"{found.id} {version}: {known}")
         found = chosen
     rule = f"{connector}/{target.name}"
     return replace(found, connector=rule if rule in found.connectors else connector)
 
 
-def _nearest_of(scenario: Scenario) -> Any:
+def _nearest_of(scenario: Scenario) -> Callable[[], str]:
     """What a refusal of the scenario's own deployment ends with: the nearest one that runs."""
     from planner import sizing
     from planner.engines.rules import nearest

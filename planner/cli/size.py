@@ -44,15 +44,28 @@ def evaluate(
     shape: ResultFormatOption = ResultFormat.table,
     out: OutOption = None,
     catalog: CatalogOption = None,
+    launch: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="FILE", help="Script, manifest or folder of what runs; may be given again."),
+    ] = None,
     verbose: VerboseOption = 0,
     quiet: QuietOption = 0,
 ) -> int:
     """Predict what a given deployment does.
 
-    It is the `deployment:` that the scenario holds, under the scenario's traffic.
+    It is the `deployment:` that the scenario holds, under the scenario's traffic. With --from it is what launch files
+    start: command lines of vLLM, SGLang and TensorRT-LLM, Deployments, LeaderWorkerSets, Dynamo graph deployments,
+    llm-d values and LLMInferenceServices. They are read, never run.
 
     Exit code 0 also when targets are missed (the report says so), 2 when the deployment cannot run.
     """
+    if launch:
+        from planner.cli.formats import write_document
+        from planner.cli.running import imported_result
+
+        check_out(out, [scenario, *launch])
+        write_document(imported_result(scenario, launch, tuple(catalog or ())), shape.value, out, verbose, quiet)
+        return 0
     check_out(out, [scenario])
     show(answer(scenario, tuple(catalog or ()), "evaluate"), shape, out, verbose, quiet)
     return 0

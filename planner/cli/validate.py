@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.options import CatalogOption, OutOption
+from planner.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from planner.calibration.validate import Finder
@@ -32,7 +33,15 @@ ModelsOption = Annotated[
 
 
 def validate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Measured runs, CSV, one a row.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Measured runs, CSV, one a row.", show_default=False)
+    ] = None,
+    result: Annotated[
+        Path | None, typer.Option("--result", metavar="BENCH", help="Result of a benchmark tool, held against --plan.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="RESULT", help="Saved result of what was built, JSON.")
+    ] = None,
     shape: Annotated[
         RowFormat, typer.Option("--format", help="table of errors; csv or json with every run.")
     ] = RowFormat.table,
@@ -44,8 +53,17 @@ def validate(
 
     Every run is a closed loop: so many requests in flight on one deployment. Each is predicted, or said why not.
 
-    Exit code 0 when every row was handled, 2 when the file is at fault.
+    With --result and --plan: a benchmark of what was built beside the plan it was built from. Each statistic is inside
+    its interval or not; where one is not, the term that explains it best is named: step time, wait, admission or hit
+    ratio. The result may also be that of `planner simulate --format json`.
+
+    Exit code 0 when every row or statistic was compared, 2 when a file is at fault.
     """
+    if result is not None or plan is not None:
+        _against_plan(file, result, plan, shape, out)
+        return 0
+    if file is None:
+        raise InputError("give FILE with measured runs, or --result with --plan")
     from planner.calibration.validate import predict_rows
     from planner.cli.streams import write_result
     from planner.files.measurements import read_table
@@ -63,6 +81,43 @@ def validate(
 
     write_result(render, out)
     return 0
+
+
+def _against_plan(
+    file: Path | None, result: Path | None, plan: Path | None, shape: RowFormat, out: Path | None
+) -> None:
+    """Every run of a benchmark's result beside one plan."""
+    from planner.calibration.agreement import agreement
+    from planner.cli.exporting import read_result
+    from planner.cli.streams import write_result
+    from planner.files.benchmark_statistics import read_statistics
+    from planner.render.agreement import to_document, to_text
+
+    if file is not None or result is None or plan is None:
+        raise InputError("--result and --plan go together, without FILE")
+    if shape is RowFormat.csv:
+        raise InputError("--format csv is for tables of runs; a benchmark is held against a plan as table or json")
+    document = read_result(plan)
+    runs = read_statistics(result)
+    try:
+        coverage = float(document["prediction"]["coverage"])
+        found = [
+            (run.name, agreement(document, run.seconds, run.requests_per_s, run.input_tokens, run.output_tokens))
+            for run in runs
+        ]
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise InputError([Fault("is no whole result: it has no prediction to compare with", str(plan))]) from None
+
+    def render(screen: Screen) -> str:
+        from planner.render.json import to_json
+        from planner.render.text import Pen
+
+        if shape is RowFormat.json:
+            return to_json({"plan": str(plan), "runs": [to_document(one, name, coverage) for name, one in found]})
+        pen = Pen(screen.width, screen.unicode, screen.color)
+        return "\n".join(to_text(one, name, str(plan), coverage, pen) for name, one in found)
+
+    write_result(render, out)
 
 
 def finder(catalog_dirs: tuple[Path, ...], models: Path | None) -> Finder:

@@ -66,7 +66,7 @@ def _frontend(launch: Launch) -> dict[str, Any]:
         "env": pods.environment(launch),
     }
     return {
-        "name": "Frontend",
+        "name": "frontend",
         "type": "frontend",
         "replicas": 1,
         "podTemplate": {"spec": {"containers": [container]}},

@@ -9,12 +9,12 @@ from math import ceil, floor
 from typing import Any, Literal
 
 from planner.engines.memory import RoleName
+from planner.records import DECODE_TOKEN_BUDGET
 
 Document = Mapping[str, Any]
 Connector = Literal["nixl", "mooncake", "lmcache"]
 
 _LONGEST_NAME = 40  # of what the name of every object begins with; Kubernetes allows 63 for the whole
-_LEAST_DECODE_BUDGET = 256
 _DEFAULT_NODE = 8
 
 
@@ -124,7 +124,7 @@ def _worker(result: Document, role: RoleName) -> Worker:
     engine, dp = inputs["engine"], pool["dp"]
     max_batch = _per_rank(pool.get("max_batch"), engine["max_batch"], dp, role)
     budget = pool.get("token_budget") or (
-        max(max_batch or 0, _LEAST_DECODE_BUDGET) if role == "decode" else engine["token_budget"]
+        max(max_batch or 0, DECODE_TOKEN_BUDGET) if role == "decode" else engine["token_budget"]
     )
     memory = result["memory_per_accelerator"][role]
     return Worker(

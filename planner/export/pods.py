@@ -92,3 +92,8 @@ def probes(port: int | str, path: str = "/health") -> Mapping[str, Any]:
 
 SHARED_MEMORY_VOLUME = {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}
 SHARED_MEMORY_MOUNT = {"name": "shared-memory", "mountPath": "/dev/shm"}
+
+
+def products() -> Mapping[str, str]:
+    """Accelerator ids by the product name under which clusters label their nodes."""
+    return {product: accelerator for accelerator, product in _PRODUCTS.items()}

@@ -36,6 +36,9 @@ def engine_flags(launch: Launch, worker: Worker) -> list[Flag]:
     ]
     if launch.weights != launch.checkpoint_format and launch.weights in _ONLINE:
         flags.append(flag("--quantization", _ONLINE[launch.weights], "inputs.model.weight_dtype"))
+    reserved = launch.result["inputs"]["engine"].get("decode_reserved_tokens")
+    if worker.role == "decode" and reserved:
+        flags.append(flag("--num-reserved-decode-tokens", reserved, "inputs.engine.decode_reserved_tokens"))
     return flags + transfer_flags(launch, worker)
 
 

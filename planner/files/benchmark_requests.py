@@ -27,10 +27,15 @@ class Request:
 
 def runs_of_requests(records: Sequence[Record]) -> list[Measurement]:
     """The run that the records are of; empty when no tool that is known writes such."""
+    finished = finished_requests(records)
+    return [_run(finished)] if finished else []
+
+
+def finished_requests(records: Sequence[Record]) -> list[Request]:
+    """The requests that came to an end; empty when no tool that is known writes such records."""
     for known, read in _READERS:
         if records and known(records[0]):
-            finished = [request for record in records if (request := read(record)) and request.e2e_s > 0]
-            return [_run(finished)] if finished else []
+            return [request for record in records if (request := read(record)) and request.e2e_s > 0]
     return []
 
 

@@ -27,6 +27,7 @@ def read_launch_rules(fields: Fields, memory_rule: Callable[[Fields], MemoryRule
         "kv8_needs_fp8_units": fields.text("kv8_needs_fp8_units", "never", _KV8),
         "device_defaults": _device_defaults(fields),
         "older": _older(fields, memory_rule),
+        "decode_reserved_tokens": fields.count("decode_reserved_tokens") or 0,
     }
 
 

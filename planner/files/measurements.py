@@ -139,16 +139,16 @@ def read_benchmark(path: Path, clients: float = math.nan) -> tuple[Measurement, 
         else:
             found = runs_of_requests(list(csv.DictReader(io.StringIO(text))))
     else:
-        documents = _documents(text, path)
-        found = runs_of_requests(documents) or [run for one in documents for run in runs_of_summary(one)]
+        found_in = documents(text, path)
+        found = runs_of_requests(found_in) or [run for one in found_in for run in runs_of_summary(one)]
     found = [run if run.clients > 0 else replace(run, clients=clients) for run in found]
     usable = [run for run in found if not _lacks(run)]
     if not usable:
-        raise InputError([Fault(_lacks(found[0]) if found else _UNKNOWN, str(path))])
+        raise InputError([Fault(_lacks(found[0]) if found else UNKNOWN, str(path))])
     return tuple(replace(run, id=f"{path.stem}-{number + 1}", source=str(path)) for number, run in enumerate(usable))
 
 
-_UNKNOWN = (
+UNKNOWN = (
     "is no result of vLLM bench, SGLang bench, AIPerf, genai-perf, GuideLLM, inference-perf, trtllm-bench, "
     "genai-bench, llmperf, LMBenchmark, the llm-d report or our table"
 )
@@ -166,7 +166,7 @@ def _lacks(run: Measurement) -> str:
     return f"does not hold {', '.join(missing)}" if missing else ""
 
 
-def _documents(text: str, path: Path) -> list[dict[str, Any]]:
+def documents(text: str, path: Path) -> list[dict[str, Any]]:
     """The objects of a file: one, a list of them, or one a line; YAML by its suffix."""
     if path.suffix in (".yaml", ".yml"):
         return _yaml_documents(text, str(path))

@@ -10,6 +10,7 @@ from typing import Any
 from planner.errors import Fault, FieldError, InputError
 from planner.files import yamlfile
 from planner.files.catalog import Catalog
+from planner.files.catalog_engines import at_version
 from planner.files.checks import CheckReader, budgets_of, only_judged, place_of, targets_of
 from planner.files.deployment import DeploymentReader
 from planner.files.models import load_model
@@ -147,15 +148,16 @@ class _Reader:
             return None
 
     def _engine(self) -> EngineProfile | None:
-        if {(), ("engine",)} & self.broken:
+        if {(), ("engine",), ("engine_version",)} & self.broken:
             return None
         try:
-            return self.catalog.engine(self.keys.engine)
+            found = self.catalog.engine(self.keys.engine)
+            return at_version(found, self.keys.engine_version) if self.keys.engine_version else found
         except KeyError:
             known = did_you_mean(self.keys.engine, self.catalog.engine_ids())
             self._fault(("engine",), f'"{self.keys.engine}" is not a known engine; {known}')
         except InputError as error:
-            self._adopt(error, ("engine",))
+            self._adopt(error, ("engine_version",) if self.keys.engine_version else ("engine",))
         return None
 
     def _accelerator(self, name: str, path: FieldPath) -> Accelerator | None:

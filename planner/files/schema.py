@@ -81,6 +81,11 @@ def _text(value: object) -> str:
     return value.strip()
 
 
+def _text_or_number(value: object) -> str:
+    """A version, which YAML may read as a number: 0.33."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else _text(value)
+
+
 def _choice(value: object, names: tuple[str, ...]) -> str:
     name = _ALIASES.get(value, value) if isinstance(value, str) else value
     if name not in names:
@@ -300,6 +305,7 @@ class ScenarioKeys(_Keys):
     weights: Annotated[str, BeforeValidator(partial(_choice, names=WEIGHTS)), _one_of(WEIGHTS)] | None = None
     kv_cache: Annotated[str, BeforeValidator(partial(_choice, names=KV_DTYPES)), _one_of(KV_DTYPES)] = "bf16"
     engine: Text = "generic"
+    engine_version: Annotated[str, BeforeValidator(_text_or_number), WithJsonSchema({"type": "string"})] | None = None
     router: Annotated[Router, BeforeValidator(partial(_choice, names=ROUTERS)), _one_of(ROUTERS)] = "least-outstanding"
     hardware: HardwareKeys | None = None
     workload: WorkloadKeys | None = None

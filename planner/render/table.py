@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.render.breakdown import bands_section, memory_section, parts_section, pool_text, pools, pools_section
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.imported import imported_section
 from planner.render.inputs import inputs_section
 from planner.render.text import (
     Cell,
@@ -68,6 +69,7 @@ def report(document: Document, pen: Pen, *, notes: bool = True, inputs: bool = F
         *(_held(document, pen) if document["prediction"] else []),
         _limits(document, pen) if document["plan"] else [],
         _alternatives(document, pen),
+        imported_section(document, pen),
         _notes(document, pen) if notes else [],
         bands_section(document, pen) if inputs else [],
         inputs_section(document, pen) if inputs else [],

@@ -86,6 +86,7 @@ def _engine(engine: EngineProfile, mode: str) -> Document:
         "token_budget": engine.token_budget,
         "max_batch": engine.max_batch,
         "reserved_output_fraction": engine.reserved_output_fraction,
+        "decode_reserved_tokens": engine.decode_reserved_tokens,
         "constants": asdict(constants),
         "memory_rule": asdict(engine.memory),
         **asdict(engine.provenance),

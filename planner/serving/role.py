@@ -46,6 +46,7 @@ class Role:
     reserved_output_fraction: float
     engine_max_batch: int  # per rank
     counted_others: float = 1.0  # share of the decoding requests that the router goes by, beside waiting prompts
+    decode_reserved_tokens: int = 0  # kept free for each request of a decode pool
 
     @property
     def dp(self) -> int:
@@ -198,8 +199,20 @@ class Role:
         if self.reserved_output_fraction >= 1.0:
             per_rank = self._batch_by_reservation(pool_bytes)
         else:
-            per_rank = int(batch_for_memory(pool_bytes, self.resident_bytes_moments, q=MEMORY_QUANTILE))
+            per_rank = int(batch_for_memory(pool_bytes, self._admitted_bytes_moments(), q=MEMORY_QUANTILE))
         return min(per_rank, self.engine_max_batch) * self.dp
+
+    def _admitted_bytes_moments(self) -> tuple[float, float, float]:
+        """Moments of what admission counts for a resident: what it holds, and a decode pool's reserve [bytes^j]."""
+        first, second, third = self.resident_bytes_moments
+        if self.name != "decode" or not self.decode_reserved_tokens:
+            return first, second, third
+        extra = float(np.ravel(self.kv_bytes_on_rank(np.array([float(self.decode_reserved_tokens)])))[0])
+        return (
+            first + extra,
+            second + 2.0 * extra * first + extra**2,
+            third + 3.0 * extra * second + 3.0 * extra**2 * first + extra**3,
+        )
 
     def _batch_by_reservation(self, pool_bytes: float) -> int:
         """Engines that reserve I + O on admission: (M - E[R^2]/2E[R]) / E_O[R] (QUEUEING §5)."""
@@ -274,4 +287,5 @@ def build_role(
         reserved_output_fraction=engine.reserved_output_fraction,
         engine_max_batch=engine.max_batch,
         counted_others=0.0 if scenario.router == "queue-aware" else 1.0,
+        decode_reserved_tokens=engine.decode_reserved_tokens,
     )

@@ -157,7 +157,7 @@ def decode_columns(
         latency_s=latency,
         mean_itl_s=law.mean_itl_s,
         shift_s=ttft_shift_s(role, law.mean_itl_s, law.mean_batch),
-        max_batch=np.minimum(cap, max_batch),
+        max_batch=np.minimum(_whole_per_rank(cap, role.dp), max_batch),
     )
 
 
@@ -170,11 +170,17 @@ def _batch_with_headroom(workers_at_batch: Floats, sizes: Floats) -> Floats:
     return np.asarray(np.searchsorted(-falling, -MAX_UTILIZATION * sizes) + 1.0)
 
 
+def _whole_per_rank(batch: Floats, dp: int) -> Floats:
+    """The batch of a worker rounded up to the same number on each attention rank, as engines take it."""
+    return np.asarray(np.ceil(batch / dp) * dp)
+
+
 def batch_caps(role: Role, targets: Sequence[Target]) -> tuple[int, ...]:
     """Batch caps worth trying: what memory holds, and the largest batch whose own step meets the gap targets."""
     largest = min(role.memory_batch, LARGEST_BATCH)
     limit_s = tightest_s(targets, LATENCY_METRICS)
     inside = int(np.searchsorted(role.decode_curve_s(largest), limit_s, side="right"))
+    inside -= inside % role.dp
     return (largest,) if inside >= largest or inside < 1 else (largest, inside)
 
 

@@ -165,7 +165,8 @@ def _resized(scenario: Scenario, load: Traffic, best: Judged, name: str, replica
     """The plan with another number of workers in one pool, its batch cap scaled to the same total."""
     deployment = best.candidate.deployment
     pool: Pool = getattr(deployment, name)
-    sized = replace(pool, replicas=replicas, max_batch=-(-pool.max_batch * pool.replicas // replicas))
+    per_rank = -(-pool.max_batch * pool.replicas // (replicas * pool.dp))
+    sized = replace(pool, replicas=replicas, max_batch=per_rank * pool.dp)
     changed = replace(deployment, prefill=sized) if name == "prefill" else replace(deployment, decode=sized)
     usd = ranked_usd_per_hour(scenario, changed, basis)
     candidate = replace(best.candidate, deployment=changed, usd_per_hour=usd, accelerators=changed.accelerators)

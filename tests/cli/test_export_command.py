@@ -97,7 +97,7 @@ def test_a_given_deployment_that_cannot_run_names_one_that_does(run: Run, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--to", "vllm", "--engine-version", "0.19.0"), "options of vllm are known for 0.33.0"),
+        (("--to", "vllm", "--engine-version", "0.19.0"), "options are known for 0.33.0 only"),
         (("--to", "vllm", "--engine-version", "99"), "known: 0.33.0"),
         (("--to", "sglang", "--connector", "lmcache"), "mooncake or nixl"),
         (("--to", "nomad"), "nomad"),
@@ -107,6 +107,12 @@ def test_wrong_options(run: Run, tmp_path: Path, arguments: tuple[str, ...], wor
     done = run("export", str(scenario(tmp_path)), *arguments, "-o", "out")
     assert done.returncode == 2 and words in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_an_older_version_in_the_scenario_is_not_passed_over(run: Run, tmp_path: Path) -> None:
+    path = scenario(tmp_path, more='engine_version: "0.19.0"')
+    done = run("export", str(path), "--to", "vllm", "-o", "out")
+    assert done.returncode == 2 and "vllm 0.19.0: options are known for 0.33.0 only" in done.stderr
 
 
 def test_a_patch_release_is_named(run: Run, tmp_path: Path) -> None:

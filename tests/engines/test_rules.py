@@ -8,8 +8,8 @@ import pytest
 import roofline_examples as ex
 
 from planner.engines.memory import MIB, Launch, derived_slack_bytes, kv_pool_bytes, reserve_bytes
-from planner.engines.rules import why_not, why_not_mode, why_not_pair, why_not_worker
-from planner.records import Pool
+from planner.engines.rules import nearest, why_not, why_not_cache, why_not_mode, why_not_pair, why_not_worker
+from planner.records import Deployment, Pool
 
 
 def pool(tp: int = 1, **keys: int) -> Pool:
@@ -81,3 +81,68 @@ def test_derived_slack_of_sglang() -> None:
     assert derived_slack_bytes(24e9, decode) == pytest.approx((512 + 1.5 * 2048 + 512 + 512) * MIB)
     wide = replace(LAUNCH, dp=4, latent_attention=True, role="prefill")
     assert derived_slack_bytes(80e9, wide) == pytest.approx((512 + 12288 + 512 + 1536) * MIB)
+
+
+A100 = replace(ex.H100, id="a100-sxm-80", fp8_dense_flops_per_s=None)
+
+
+def with_connector(name: str, **rules: str) -> ex.EngineProfile:
+    return replace(ex.VLLM, connectors={name: ex.ConnectorRule(**rules)}, connector=name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rules", "prefill", "decode", "runs"),
+    [
+        ({"tp": "multiple", "prefill_tp_above_decode": "kv-heads"}, 8, 4, True),
+        ({"tp": "multiple", "prefill_tp_above_decode": "kv-heads"}, 16, 4, False),
+        ({"tp": "multiple", "prefill_tp_above_decode": "latent"}, 8, 4, False),
+        ({"tp": "multiple", "prefill_tp_above_decode": "latent"}, 4, 8, True),
+        ({"tp": "equal", "prefill_tp_above_decode": "never"}, 4, 8, False),
+        ({"tp": "equal", "prefill_tp_above_decode": "never"}, 4, 4, True),
+        ({"tp": "any", "prefill_tp_above_decode": "always"}, 16, 4, True),
+    ],
+)
+def test_rules_of_connectors(rules: dict[str, str], prefill: int, decode: int, runs: bool) -> None:
+    engine = with_connector("one", **rules)
+    assert (why_not_pair(engine, ex.LLAMA_70B, pool(prefill), pool(decode)) == "") is runs
+
+
+def test_latents_may_go_to_a_smaller_tp() -> None:
+    engine = with_connector("one", tp="multiple", prefill_tp_above_decode="latent")
+    assert why_not_pair(engine, ex.DEEPSEEK_R1, pool(16), pool(4)) == ""
+
+
+def test_eight_bit_caches_need_their_units() -> None:
+    latent, always = (replace(ex.VLLM, kv8_needs_fp8_units=needs) for needs in ("latent", "always"))
+    assert why_not_cache(latent, ex.LLAMA_70B, "fp8", A100) == ""
+    assert "latents in fp8" in why_not_cache(latent, ex.DEEPSEEK_R1, "fp8", A100)
+    assert "keys and values in fp8" in why_not_cache(always, ex.LLAMA_70B, "fp8", A100)
+    for engine in (latent, always):
+        assert why_not_cache(engine, ex.DEEPSEEK_R1, "fp8", ex.H100) == ""
+        assert why_not_cache(engine, ex.DEEPSEEK_R1, "bf16", A100) == ""
+
+
+def test_layers_that_an_engine_lacks() -> None:
+    engine = replace(ex.TENSORRT, refused_mixers=frozenset({"gated-delta"}))
+    assert "has no gated-delta layers" in why_not_cache(engine, ex.QWEN35_397B, "bf16", ex.H100)
+    assert why_not_cache(engine, ex.LLAMA_70B, "bf16", ex.H100) == ""
+
+
+def test_a_decode_step_holds_its_batch() -> None:
+    assert "use at least 64" in why_not_worker(ex.VLLM, ex.LLAMA_70B, pool(4, max_batch=64, token_budget=32), "decode")
+    assert why_not_worker(ex.VLLM, ex.LLAMA_70B, pool(4, max_batch=64, token_budget=64), "decode") == ""
+
+
+def test_the_nearest_deployment_runs_and_keeps_its_size() -> None:
+    engine = with_connector("one", tp="multiple", prefill_tp_above_decode="latent")
+    given = Deployment("disaggregated", replace(pool(2, max_batch=64), replicas=4), replace(pool(8), replicas=2))
+    assert why_not(engine, given.mode, given.prefill, given.decode, ex.LLAMA_70B)
+    first = next(nearest(engine, ex.LLAMA_70B, given))
+    assert why_not(engine, first.mode, first.prefill, first.decode, ex.LLAMA_70B) == ""
+    assert first.prefill is not None and first.prefill.tp <= first.decode.tp
+    assert [one.accelerators for one in first.pools] == [16, 8]
+
+
+def test_what_runs_is_nearest_to_itself() -> None:
+    given = Deployment("disaggregated", pool(8, max_batch=64), pool(4))
+    assert next(nearest(ex.VLLM, ex.LLAMA_70B, given)) == given

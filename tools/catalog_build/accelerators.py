@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog_build.supplement import EXTRA, FITTED_UNITS, SCALEUP_DOMAIN, SPARSE
+from catalog_build.supplement import EXTRA, FITTED_UNITS, SCALEUP_DOMAIN, SPARSE, VISIBLE_MEMORY
 from catalog_build.writing import Row, number, rate, read_csv, scalar, sourced, write
 
 _KINDS = {"datasheet": "datasheet", "third party": "third-party", "announced": "announced", "vendor slides": "vendor"}
@@ -50,11 +50,13 @@ def _kind(row: Row) -> str:
 
 
 def _memory(row: Row) -> list[str]:
-    basis = row["memory_bytes_basis"]
+    basis, size = row["memory_bytes_basis"], row["memory_bytes"]
     source = f"{row['source']}; {row['memory_marketed_gb']} GB on the box, {basis}"
     kind = "measured" if basis.startswith("driver") else _kind(row)
+    if row["name"] in VISIBLE_MEMORY:
+        (size, source), kind = VISIBLE_MEMORY[row["name"]], "measured"
     return [
-        f"memory: {sourced(row['memory_bytes'] + ' B', source, kind)}",
+        f"memory: {sourced(f'{size} B', source, kind)}",
         f"memory_type: {row['memory_type']}",
         f"memory_rate: {sourced(rate(row['mem_bw_gbs']), row['source'], _kind(row))}",
     ]

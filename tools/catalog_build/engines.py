@@ -150,6 +150,12 @@ _KV8_NEEDS_FP8 = {
     "sglang": ("latent", "as vLLM, whose kernels it shares"),
     "tensorrt-llm": ("always", "8-bit float kernels from Ada on"),
 }
+_DECODE_RESERVES = {
+    "sglang": (
+        "512",
+        "sglang 0.5.23 wheel: num_reserved_decode_tokens, for each running, moving or waiting request",
+    ),
+}
 _COMMENTS = {
     "connectors": "Workers that a connector moves KV caches between; the first is the default",
     "device_defaults": "What the command line defaults to, by device memory",
@@ -233,6 +239,9 @@ def _launch(engine: str) -> list[str]:
     if engine in _KV8_NEEDS_FP8:
         needs, source = _KV8_NEEDS_FP8[engine]
         lines.append(f"kv8_needs_fp8_units: {sourced(needs, source, 'third-party')}")
+    if engine in _DECODE_RESERVES:
+        tokens, source = _DECODE_RESERVES[engine]
+        lines.append(f"decode_reserved_tokens: {sourced(tokens, source, 'vendor')}")
     for section, rows in _LAUNCH.get(engine, {}).items():
         lines += [f"# {_COMMENTS[section]}", f"{section}:"]
         for name, row in rows.items():

@@ -64,6 +64,11 @@ EXTRA: dict[str, Extra] = {
     "ascend-910c": Extra(8, "8 per node of CloudMatrix384 (48 nodes)", 48, GUESSED_UNITS, "h100-sxm"),
 }
 
+# Memory that the driver reports to a program, where a recorded run tells it; it wins over the figure on the box.
+VISIBLE_MEMORY: dict[str, tuple[str, str]] = {
+    "rtx-4090": ("25250627584", "device memory in a run recorded with vLLM 0.19.0, casys-kaist/LLMServingSim (MIT)"),
+}
+
 # Sparse peaks that a source names, in TFLOP/s. They are never used to predict; they keep dense and sparse apart.
 SPARSE: dict[str, dict[str, tuple[str, str]]] = {
     "h100-sxm": {

@@ -75,7 +75,8 @@ def _failed(error: Exception, arguments: list[str]) -> int:
         return _say(f"planner: {error}", INPUT)
     if verbosity(arguments) < 2:
         first = str(error).partition("\n")[0]
-        text = f"planner: internal error: {type(error).__name__}: {first} (again with -vv for the traceback)"
+        hint = "a bug of planner: please report it with what -vv prints"
+        text = f"planner: internal error: {type(error).__name__}: {first} ({hint})"
         return _say(text, BUG)
     import traceback
 

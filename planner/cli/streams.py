@@ -117,10 +117,12 @@ def _check_target(out: Path, inputs: Sequence[Path]) -> None:
     if _is_stream(out):
         return
     target = Path(os.path.realpath(out))
+    if target.is_symlink():
+        raise _unwritable(out, os.strerror(errno.ELOOP))
     if not target.parent.is_dir():
         raise _unwritable(out, os.strerror(errno.ENOENT))
-    if not os.access(target.parent, os.W_OK):
-        raise _unwritable(out, "its folder may not be written")
+    if not os.access(target.parent, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+        raise _unwritable(out, os.strerror(errno.EACCES))
 
 
 def _is_stream(out: Path) -> bool:

@@ -178,6 +178,24 @@ def test_out_to_stdout_is_written_through(tmp_path: Path, redirect: str) -> None
     assert text.startswith("before") is (redirect == ">> caught")
 
 
+def test_out_that_is_a_loop_of_links(run_stubbed: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    done = run_stubbed("BUG", "size", "s.yaml", "--out", "a")
+    assert done.returncode == 2 and os.strerror(errno.ELOOP) in done.stderr
+    assert (tmp_path / "a").is_symlink() and (tmp_path / "b").is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_out_that_may_not_be_written(run_stubbed: Run, tmp_path: Path) -> None:
+    (tmp_path / "kept.json").write_text("old", encoding="utf-8")
+    (tmp_path / "kept.json").chmod(0o444)
+    (tmp_path / "shut").mkdir(mode=0o555)
+    for target in ("kept.json", "shut/r.json"):
+        done = run_stubbed("BUG", "size", "s.yaml", "--out", target)
+        assert done.returncode == 2 and os.strerror(errno.EACCES) in done.stderr
+
+
 def test_out_to_a_device_leaves_the_device(run_stubbed: Run) -> None:
     assert run_stubbed(*LONG, "--out", os.devnull).returncode == 0
     assert not Path(os.devnull).is_file()

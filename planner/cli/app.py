@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, catalog, check, export, render, sessions, simulate, size, trace, validate
+from planner.cli import calibrate, catalog, check, export, render, sessions, simulate, size, trace, validate, whatif
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -111,6 +111,16 @@ _COMMANDS = (
             "planner simulate scenario.yaml",
             "planner simulate scenario.yaml --requests 100000 --router round-robin",
             "planner simulate scenario.yaml --format json --seed 7",
+        ),
+    ),
+    (
+        app,
+        "whatif",
+        whatif.whatif,
+        (
+            "planner whatif scenario.yaml",
+            "planner whatif scenario.yaml --vary load=0.5..2:16",
+            "planner whatif scenario.yaml --vary step-time=0.8..1.3 --format json",
         ),
     ),
     (

@@ -89,8 +89,8 @@ def document(plan: Plan, baseline: Mapping[str, Any] | None = None) -> Document:
     if plan.verdict == "infeasible":
         result["nearest_miss"] = _nearest_miss(plan, answer)
     result["notes"] = _notes((*plan.notes, *scenario.notes, *(plan.prediction.notes if plan.prediction else ())))
-    result = {name: _plain(value) for name, value in result.items()}
-    result["checks"] = _plain(judged(result, checks_of(scenario), baseline))
+    result = {name: plain(value) for name, value in result.items()}
+    result["checks"] = plain(judged(result, checks_of(scenario), baseline))
     return result
 
 
@@ -168,6 +168,14 @@ def _pool(pool: Pool) -> Document:
         "dp": pool.dp,
         "accelerators": pool.accelerators,
     }
+
+
+def pools_document(deployment: Deployment) -> Document:
+    """The pools of a deployment by name, without what load does to them."""
+    named = {"prefill": deployment.prefill, "decode": deployment.decode}
+    if deployment.prefill is None:
+        named = {"colocated": deployment.decode}
+    return {name: _pool(pool) for name, pool in named.items() if pool is not None}
 
 
 def _load(state: PoolState | None) -> Document:
@@ -297,15 +305,11 @@ def _policy(plan: Plan, answer: _Answer | None) -> str:
 
 def _alternative(alternative: Alternative) -> Document:
     deployment, prediction = alternative.deployment, alternative.prediction
-    named = {"prefill": deployment.prefill, "decode": deployment.decode}
-    if deployment.prefill is None:
-        named = {"colocated": deployment.decode}
-    pools = {name: _pool(pool) for name, pool in named.items() if pool is not None}
     return {
         "mode": deployment.mode,
         "accelerators": deployment.accelerators,
         "usd_per_hour": alternative.usd_per_hour,
-        **pools,
+        **pools_document(deployment),
         "feasible": alternative.feasible,
         "why_it_lost": alternative.why_it_lost,
         **_latency(prediction),
@@ -322,14 +326,14 @@ def _notes(notes: Sequence[Note]) -> list[Document]:
 # -------------------------------------------------------------------------------------------------------------- plain
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Plain containers and numbers: NumPy scalars unwrapped, anything not finite turned into None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -216,7 +216,7 @@ def _solve(
     return chunked(rate, role.chunk_work_tokens, *laws, base, slope, token_s, budget, count, role.counted_others)
 
 
-def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
+def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: bool = True) -> Outcome:
     """One colocated deployment under load."""
     traffic = role.traffic
     pool = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
@@ -239,7 +239,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
         "ttft_s": total(own_s, traffic.input_weights),
         "itl_s": statistics(mean_itl_s, lambda q: float(pool.itl_quantile_s(q)[0, 0])),
         "tpot_s": statistics(mean_itl_s, lambda q: _tpot_quantile_s(pool, q)),
-        "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)),
+        "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)) if with_e2e else {},
     }
     gaps = (str(np.ravel(pool.law.itl_trust)[0]), str(np.ravel(pool.law.itl_trust_reason)[0]))
     return Outcome(

@@ -142,7 +142,13 @@ def ttft_shift_s(role: Role, mean_itl_s: Floats, mean_batch: Floats) -> Floats:
 
 
 def outcome(
-    scenario: Scenario, traffic: Traffic, prefill: Role, decode: Role, replicas: tuple[int, int], max_batch: int
+    scenario: Scenario,
+    traffic: Traffic,
+    prefill: Role,
+    decode: Role,
+    replicas: tuple[int, int],
+    max_batch: int,
+    with_e2e: bool = True,
 ) -> Outcome:
     """One disaggregated deployment under load; `replicas` are (prefill, decode)."""
     first = prefill_law(prefill, np.array([replicas[0]]))
@@ -165,7 +171,7 @@ def outcome(
         "ttft_s": _sum_statistics(first, ttft_atoms, shift_s),
         "itl_s": statistics(mean_itl_s, lambda q: float(second.itl_quantile_s(q)[0])),
         "tpot_s": statistics(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0])),
-        "e2e_s": _sum_statistics(first, e2e_atoms, shift_s),
+        "e2e_s": _sum_statistics(first, e2e_atoms, shift_s) if with_e2e else {},
     }
     state = _decode_state(second, _staging_tokens(moved, traffic, replicas[1]))
     return Outcome(

@@ -64,15 +64,20 @@ def predict(
     )
 
 
-def evaluate_at(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float = 1.0) -> Outcome:
-    """One evaluation with every step time scaled by `step_factor`."""
+def evaluate_at(
+    scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float = 1.0, with_e2e: bool = True
+) -> Outcome:
+    """One evaluation with every step time scaled by `step_factor`.
+
+    End-to-end times cost as much as all else; without `with_e2e` they are left out.
+    """
     prefill, decode = _roles(scenario, deployment, load, step_factor)
     batch = _batch(decode, deployment.decode)
     if deployment.prefill is None:
-        result = colocated.outcome(decode, deployment.mode, deployment.decode.replicas, batch)
+        result = colocated.outcome(decode, deployment.mode, deployment.decode.replicas, batch, with_e2e)
     else:
         replicas = (deployment.prefill.replicas, deployment.decode.replicas)
-        result = disaggregated.outcome(scenario, load, prefill, decode, replicas, batch)
+        result = disaggregated.outcome(scenario, load, prefill, decode, replicas, batch, with_e2e)
     check_outcome(result, prefill, decode)
     return result
 

@@ -50,6 +50,7 @@ def waiting_atoms(probability: float, mean_s: float, atoms: int = 8) -> tuple[Fl
     """
     if probability <= NEVER or mean_s <= 0.0:
         return np.array([0.0]), np.array([1.0])
+    probability = min(probability, 1.0)  # sums over windows may pass it by rounding
     edges = np.linspace(0.0, 1.0, atoms + 1)[:-1]
     upper = 1.0 - edges
     lower = np.append(upper[1:], 0.0)

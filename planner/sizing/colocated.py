@@ -13,7 +13,7 @@ from planner.serving.colocated import ColocatedLaw, colocated_law
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
 from planner.sizing.candidates import pool_sizes, roles, tightest_s, undominated
-from planner.sizing.cost import worker_usd_per_hour
+from planner.sizing.cost import prompt_share, worker_usd_per_hour
 from planner.sizing.search import Candidate, Found, best_of, budget_violation, found, overload
 
 BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up to 1.7 (MODELLING §8)
@@ -50,6 +50,19 @@ def search(scenario: Scenario, traffic: Traffic, mode: Mode, targets: Sequence[T
             next_usd = float(law.replicas[-1] + 1.0) * worker_usd_per_hour(pool, role.accelerator, basis)
             heappush(queue, (next_usd, index))
     return found(kept, sum(budgets.size * sizes.size for budgets, sizes in grids))
+
+
+def of_shape(
+    scenario: Scenario, traffic: Traffic, mode: Mode, targets: Sequence[Target], basis: str, pool: Pool, role: Role
+) -> list[Candidate]:
+    """Pools of one worker shape at its own token budget: blocks of sizes, smallest first, until one holds."""
+    budgets = np.array([float(pool.token_budget or role.token_budget)])
+    kept: list[Candidate] = []
+    for law in _promising(role, mode, targets, budgets, _sizes(role, traffic)):
+        kept += _judge(scenario, traffic, targets, basis, pool, role, law)
+        if any(candidate.violation <= 1.0 for candidate in kept):
+            break
+    return kept
 
 
 def _least_usd(pool: Pool, role: Role, traffic: Traffic, basis: str) -> float:
@@ -126,7 +139,7 @@ def _judge(
             violation = np.maximum(violation, _value_s(law, target) / target.limit_s)
     usd = worker_usd_per_hour(pool, role.accelerator, basis) * law.replicas + 0.0 * law.budgets[:, None]
     accelerators = pool.worker_accelerators * law.replicas + 0.0 * law.budgets[:, None]
-    share = law.prefill_share @ traffic.window_weights
+    share = prompt_share(law.prefill_share @ traffic.window_weights, np.where(law.usable, law.mean_batch, 1.0))
     over_budget = budget_violation(scenario.budgets, traffic, usd, accelerators, (usd * share, usd * (1.0 - share)))
 
     def deployment(index: int) -> Deployment:

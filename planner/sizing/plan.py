@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from planner.engines.rules import why_not_cache, why_not_mode
 from planner.errors import FieldError
-from planner.records import Alternative, Deployment, Limit, Mode, Note, Plan, Pool, Prediction, Scenario
+from planner.records import Alternative, Deployment, Limit, Mode, Money, Note, Plan, Pool, Prediction, Scenario
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import Traffic, traffic
@@ -206,7 +206,7 @@ def _plan(
         alternatives=alternatives,
         missed=missed,
         candidates=candidates,
-        notes=(*scenario.notes, *prediction.notes, *_price_notes(scenario, basis)),
+        notes=(*scenario.notes, *prediction.notes, *_price_notes(scenario, basis, spent)),
     )
 
 
@@ -216,7 +216,9 @@ def _is_promise(scenario: Scenario, limit: Limit) -> bool:
     return limit.name in promised | {budget.name for budget in scenario.budgets}
 
 
-def _price_notes(scenario: Scenario, basis: str) -> Iterator[Note]:
+def _price_notes(scenario: Scenario, basis: str, spent: Money) -> Iterator[Note]:
+    if basis and not spent.usd_per_mtok:
+        yield Note("caution", "tokens have no price: the deployment does not carry the load")
     if not basis:
         every = (*scenario.prefill_accelerators, *scenario.decode_accelerators)
         unpriced = ", ".join(dict.fromkeys(a.id for a in every if not a.usd_per_hour)) or "their bases differ"

@@ -86,7 +86,7 @@ def disaggregated(scenario: Scenario, traffic: Traffic, targets: Sequence[Target
         for second in decode:
             if why_not_pair(scenario.engine, scenario.model, first.pool, second.pool):
                 continue
-            kept += _pair(scenario, traffic, targets, basis, first, second)
+            kept += pair(scenario, traffic, targets, basis, first, second)
             judged += first.replicas.size * second.replicas.size
     return found(kept, judged)
 
@@ -103,7 +103,7 @@ def _decode_merits(role: Role) -> tuple[float, float]:
     return float(curve[0]), float(np.min(curve / np.arange(1, curve.size + 1)))
 
 
-def _pair(
+def pair(
     scenario: Scenario,
     traffic: Traffic,
     targets: Sequence[Target],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import hand_plans
 import pytest
+import small_scenarios as small
 
+from planner import sizing
 from planner.files.catalog import Catalog
 from planner.files.models import load_model, summaries
 from planner.files.traces import load_trace
@@ -18,6 +20,9 @@ from planner.review.catalog import hardware_document, model_document
 from planner.review.document import document, gate_document
 from planner.review.sessions import sessions_document
 from planner.review.trace import trace_document
+from planner.review.sensitivity import sensitivity_document, sweep_document
+from planner.sizing.sensitivity import sensitivity, sweep
+from planner.sizing.variables import VARIABLES
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `([a-z0-9_]+)` \| ([^|]+) \| ([^|]+) \|$")
@@ -53,6 +58,12 @@ def test_names_of_many_results_are_listed() -> None:
     results = [document(hand_plans.DISAGGREGATED, document(hand_plans.COLOCATED))]
     fault = {"path": "b.yaml", "line": 1, "column": 1, "text": "is empty"}
     assert missing(gate_document(results, [{"scenario": "b.yaml", "faults": [fault]}], False)) == set()
+
+
+def test_sensitivity_names_are_listed() -> None:
+    plan = sizing.evaluate(replace(small.scenario(), deployment=small.SPLIT))
+    swept = sweep(plan, VARIABLES["load"], [0.5, 5.0])
+    assert missing([sensitivity_document(sensitivity(plan)), sweep_document(swept)]) == set()
 
 
 def test_hardware_names_are_listed() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import small_scenarios as small
 
 from planner import sizing
 from planner.records import Accelerator, Plan, Scenario, Target
 from planner.serving.predict import predict
-from planner.sizing.cost import money, price_basis
+from planner.sizing.cost import money, price_basis, prompt_share
 
 
 def priced(name: str, usd_per_hour: Mapping[str, float]) -> Accelerator:
@@ -60,8 +61,33 @@ def test_tokens_of_one_pool_add_up_to_its_rent() -> None:
     assert spent.usd_per_hour is not None
     assert hourly == pytest.approx(spent.usd_per_hour) == pytest.approx(4.0 * 1.3)
     share = spent.usd_per_mtok["input"] * 20.0 * float(load.weights @ load.input_tokens) * 3600.0 / 1e6 / hourly
-    assert share == pytest.approx(prediction.prefill_time_fraction)
+    # a busy pool decodes all the time that it does not prefill: input carries the time of prompts
+    assert share == pytest.approx(prediction.prefill_time_fraction, rel=1e-3)
     assert 0.0 < share < 1.0
+
+
+def test_idle_rent_of_a_shared_pool_is_split_as_the_busy_time_is() -> None:
+    """Prompts take 10 % of the time. With e^-batch = 0.4 nobody is there 40 % of the rest: 0.1 to 0.9 x 0.6."""
+    assert float(prompt_share(0.1, -np.log(0.4))) == pytest.approx(0.1 / (0.1 + 0.54))
+    assert float(prompt_share(0.1, 50.0)) == pytest.approx(0.1)
+    assert float(prompt_share(0.0, 0.0)) == 0.0
+    # nearly idle: 0.2 requests/s keep nobody busy, and output does not carry the rent of the empty hours alone
+    question = small.scenario(requests_per_s=0.2)
+    prediction = predict(question, small.TOGETHER, with_intervals=False)
+    spent = money(question, small.TOGETHER, prediction, "rent3y")
+    input_mtok_per_hour = 0.2 * float(small.CHAT.weights @ small.CHAT.input_tokens) * 3600.0 / 1e6
+    share = spent.usd_per_mtok["input"] * input_mtok_per_hour / (4.0 * 1.3)
+    assert prediction.decode.mean_batch < 0.2
+    assert share > 5.0 * prediction.prefill_time_fraction
+
+
+def test_tokens_of_a_saturated_pool_have_no_price() -> None:
+    for deployment in (small.SPLIT, small.TOGETHER):
+        question = replace(small.scenario(requests_per_s=1000.0), deployment=deployment)
+        plan = sizing.evaluate(question)
+        assert plan.money is not None and plan.money.usd_per_mtok == {}
+        assert plan.money.joules_per_output_token is None and plan.money.usd_per_hour is not None
+        assert any("tokens have no price" in note.text for note in plan.notes)
 
 
 def test_a_peak_is_paid_at_the_mean() -> None:

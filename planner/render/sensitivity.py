@@ -1,0 +1,205 @@
+"""The document of `planner whatif` as a report: a table of changes, a tornado, a curve with its knee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from planner.render.breakdown import pool_text, pools
+from planner.render.table import limit_name
+from planner.render.text import Cell, Pen, Row, columns, percent_text, seconds_text, value_text, wrapped
+
+Document = Mapping[str, Any]
+
+CHART_COLUMNS = 40
+MOST_USED = 2.0  # right end of a chart, in limits
+
+
+def to_text(document: Document, pen: Pen) -> str:
+    """The report with a final newline."""
+    body = _sweep(document, pen) if "knee" in document else _changes(document, pen)
+    lines = [line for section in ([*_head(document, pen)], *body) if section for line in (*section, "")]
+    return pen.finish(lines[:-1])
+
+
+def verdict_line(document: Document, pen: Pen | None = None) -> str:
+    """Whether the plan holds as it is, and how many single changes break it."""
+    pen = pen or Pen(unicode=False)
+    base = document["base"]
+    if not base["holds"]:
+        return f"{pen.paint('MISSES', 'bad')}  {pen.heading('the plan misses its limits before anything changes')}"
+    broken = sum(not case["holds"] for case in document["cases"])
+    text = f"{broken} of {len(document['cases'])} changes break it"
+    flip = document.get("flips_first")
+    if flip:
+        text += f", first {flip['variable']} at {_value(flip)}"
+    knee = document.get("knee")
+    if knee:
+        text = f"{document['variable']} holds up to {knee['value']:.3g}"
+    return f"{pen.paint('HOLDS', 'good')}  {pen.heading(text)}"
+
+
+def _value(flip: Document) -> str:
+    return f"{flip['value']:.3g}" if flip["variable"] == "arrival SCV" else f"x{flip['value']:.3g}"
+
+
+def _head(document: Document, pen: Pen) -> list[str]:
+    plan = document["base"]["plan"]
+    price = f", {value_text(document['usd_per_hour'], 'USD/h')}" if document["usd_per_hour"] is not None else ""
+    basis = f" ({document['price_basis']})" if document["price_basis"] else ""
+    shown = "; ".join(f"{name} {pool_text(pool, pen)}" for name, pool in pools(plan))
+    lines = [verdict_line(document, pen)]
+    return lines + wrapped(f"{document['scenario']}: {plan['mode']}, {shown}{price}{basis}", pen.width)
+
+
+# ------------------------------------------------------------------------------------------------------------- changes
+
+
+def _changes(document: Document, pen: Pen) -> list[list[str]]:
+    return [_table(document, pen), _tornado(document, pen), _advice(document, pen)]
+
+
+def _shown_statistics(document: Document) -> list[tuple[str, str]]:
+    """For TTFT and ITL the statistic that the last of their targets limits, else P99."""
+    chosen = {"ttft": "p99", "itl": "p99"}
+    metrics = {target["metric"]: target["statistic"] for target in document["targets"]}
+    chosen |= {metric: metrics[metric] for metric in chosen if metric in metrics}
+    return list(chosen.items())
+
+
+def _table(document: Document, pen: Pen) -> list[str]:
+    statistics = _shown_statistics(document)
+    names = [f"{metric.upper()} {statistic.replace('_', '.')}" for metric, statistic in statistics]
+    rows: list[Row] = [[Cell(t, "dim") for t in ("", "", *names, "slack", "tightest", "extra", "to hold again")]]
+    for case in (document["base"], *document["cases"]):
+        values = [seconds_text(case[f"{metric}_s"].get(statistic), "-") for metric, statistic in statistics]
+        rows.append(
+            [
+                Cell("holds", "good") if case["holds"] else Cell("BREAKS", "bad"),
+                case["name"],
+                *values,
+                _slack(case),
+                limit_name(case["tightest"]) if case["tightest"] else "",
+                _extra(case, document),
+                _repair(case, document, pen),
+            ]
+        )
+    return [pen.heading("One thing changed at a time"), *columns(rows, "llrrrlrw", pen)]
+
+
+def _slack(case: Document) -> str:
+    return "unbounded" if case["slack_fraction"] is None else percent_text(case["slack_fraction"], sign=True)
+
+
+def _extra(case: Document, document: Document) -> str:
+    if case["extra_accelerators"] is None:
+        return ""
+    if document["price_basis"] is None:
+        return f"{case['extra_accelerators']:+,d} accelerators" if case["extra_accelerators"] else ""
+    extra = case["extra_usd_per_hour"]
+    return f"{extra:+,.2f} USD/h" if extra and abs(extra) >= 0.005 else ""
+
+
+def _repair(case: Document, document: Document, pen: Pen) -> str:
+    if case["why"]:
+        return str(case["why"])
+    if case["holds"] or case["kind"] in ("plan", "price") or not document["base"]["holds"]:
+        return ""
+    if case["repaired"] is None:
+        return "no number of these workers holds"
+    before, after = (dict(pools(document["base"]["plan"])), dict(pools(case["repaired"])))
+    changed = [
+        f"{name} {before[name]['replicas']} to {pool['replicas']}"
+        for name, pool in after.items()
+        if pool["replicas"] != before[name]["replicas"]
+    ]
+    return ", ".join(changed) or f"batch cap {case['repaired']['max_batch']}"
+
+
+def _tornado(document: Document, pen: Pen) -> list[str]:
+    """Per variable, how much of its tightest limit the plan uses at the low and at the high end; widest first."""
+    grouped: dict[str, list[float]] = {}
+    for case in document["cases"]:
+        if case["kind"] not in ("price", "failure"):
+            grouped.setdefault(case["variable"], []).append(_used(case))
+    base = _used(document["base"])
+    spans = {name: (min(base, *used), max(base, *used)) for name, used in grouped.items()}
+    order = sorted(spans, key=lambda name: spans[name][0] - spans[name][1])
+    rows: list[Row] = [
+        [
+            name,
+            _percent(spans[name][0]),
+            _percent(spans[name][1]),
+            _span_bar(*spans[name], pen),
+        ]
+        for name in order
+        if spans[name][1] - spans[name][0] > 1e-3
+    ]
+    title = "Tornado: how much of its tightest limit the plan uses; the mark is the limit"
+    return [pen.heading(title), *columns(rows, "lrrl", pen)] if rows else []
+
+
+def _used(case: Document) -> float:
+    return math.inf if case["slack_fraction"] is None else 1.0 - case["slack_fraction"]
+
+
+def _percent(used: float) -> str:
+    return percent_text(used) if math.isfinite(used) else "unbounded"
+
+
+def _span_bar(low: float, high: float, pen: Pen) -> str:
+    """A bar from `low` to `high` on an axis from 0 to MOST_USED limits."""
+    full, edge, beyond = ("█", "│", "▶") if pen.unicode else ("#", "|", ">")
+    place = CHART_COLUMNS / MOST_USED
+    start = min(round(max(low, 0.0) * place), CHART_COLUMNS - 1)
+    end = max(min(round(min(high, MOST_USED) * place), CHART_COLUMNS), start + 1)
+    cells = [" "] * start + [full] * (end - start) + [" "] * (CHART_COLUMNS - end)
+    limit = round(place)
+    cells[limit] = edge
+    return "".join(cells).rstrip() + (beyond if high > MOST_USED else "")
+
+
+def _advice(document: Document, pen: Pen) -> list[str]:
+    flip, best = document["flips_first"], document["best_buy"]
+    lines = []
+    if flip:
+        tightest = f", where {limit_name(flip['tightest'])} passes its limit" if flip["tightest"] else ""
+        lines.append(f"Breaks first: {flip['variable']} at {_value(flip)} of what was taken{tightest}.")
+    if best:
+        cost = f" for {_extra(best, document)}" if _extra(best, document) else ""
+        slack = f"{_slack(document['base'])} to {_slack(best)}"
+        lines.append(f"Cheapest slack: {best['name']}{cost} moves the tightest slack from {slack}.")
+    return [row for line in lines for row in wrapped(line, pen.width)]
+
+
+# --------------------------------------------------------------------------------------------------------------- sweep
+
+
+def _sweep(document: Document, pen: Pen) -> list[list[str]]:
+    statistics = _shown_statistics(document)
+    names = [f"{metric.upper()} {statistic.replace('_', '.')}" for metric, statistic in statistics]
+    rows: list[Row] = [[Cell(t, "dim") for t in ("", document["variable"], *names, "busiest", "slack", "of its limit")]]
+    rows += [
+        [
+            Cell("holds", "good") if case["holds"] else Cell("BREAKS", "bad"),
+            f"{case['value']:.4g}",
+            *(seconds_text(case[f"{metric}_s"].get(statistic), "-") for metric, statistic in statistics),
+            percent_text(case["utilization"]),
+            _slack(case),
+            _span_bar(0.0, _used(case), pen),
+        ]
+        for case in document["cases"]
+    ]
+    lines = [pen.heading(f"{document['meaning']}"), *columns(rows, "lrrrrrl", pen)]
+    return [lines, _knee(document, pen)]
+
+
+def _knee(document: Document, pen: Pen) -> list[str]:
+    knee = document["knee"]
+    if knee is None:
+        broken = any(not case["holds"] for case in document["cases"])
+        return wrapped("It breaks below what was taken." if broken else "It breaks nowhere in this range.", pen.width)
+    rate = f", {knee['requests_per_s']:.3g} requests/s" if knee["requests_per_s"] is not None else ""
+    tightest = f"; then {limit_name(knee['tightest'])} passes its limit" if knee["tightest"] else ""
+    return wrapped(f"Knee: {document['variable']} {knee['value']:.3g}{rate}{tightest}.", pen.width)

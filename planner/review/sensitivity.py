@@ -1,0 +1,104 @@
+"""What changes do to a plan, as plain values: the document of `planner whatif`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner import __version__
+from planner.records import STATISTICS, Deployment, Plan
+from planner.review.document import plain, pools_document
+from planner.sizing.sensitivity import Case, Flip, Sensitivity, Sweep
+
+SCHEMA_VERSION = 1
+
+Document = dict[str, Any]
+
+
+def sensitivity_document(found: Sensitivity) -> Document:
+    """The default set: `cases` in the order they were asked, `flips_first` and `best_buy` null where there is none."""
+    return _head(found.plan, found.basis, found.base) | {
+        "cases": [_case(case, found.base) for case in found.cases],
+        "flips_first": _flip(found.flip),
+        "best_buy": _case(found.best_buy, found.base) if found.best_buy else None,
+    }
+
+
+def sweep_document(found: Sweep) -> Document:
+    """One variable over a range: `cases` are its points; `knee` is null where the plan breaks nowhere inside."""
+    knee = None
+    if found.knee is not None:
+        knee = {
+            "value": found.knee,
+            "tightest": found.knee_tightest,
+            "requests_per_s": found.plan.scenario.workload.requests_per_s * found.knee
+            if found.variable.name == "load"
+            else None,
+        }
+    return _head(found.plan, found.basis, found.base) | {
+        "variable": found.variable.name,
+        "meaning": found.variable.meaning,
+        "cases": [_case(point, found.base) for point in found.points],
+        "knee": knee,
+    }
+
+
+def _head(plan: Plan, basis: str, base: Case) -> Document:
+    scenario = plan.scenario
+    targets = [
+        {"metric": target.metric, "statistic": target.statistic, "limit_s": target.limit_s}
+        for target in scenario.targets
+    ]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "planner", "version": __version__},
+        "scenario": scenario.name,
+        "requests_per_s": scenario.workload.requests_per_s,
+        "price_basis": basis or None,
+        "usd_per_hour": plan.money.usd_per_hour if plan.money else None,
+        "targets": targets,
+        "base": _case(base, base),
+    }
+
+
+def _case(case: Case, base: Case) -> Document:
+    outcome = case.outcome
+    result: Document = plain(
+        {
+            "name": case.name,
+            "change": case.change,
+            "kind": case.kind,
+            "variable": case.variable or None,
+            "value": case.value,
+            "plan": _deployment(case.deployment),
+            "ttft_s": dict.fromkeys(STATISTICS) if outcome is None else dict(outcome.ttft_s),
+            "itl_s": dict.fromkeys(STATISTICS) if outcome is None else dict(outcome.itl_s),
+            "tpot_s": dict.fromkeys(STATISTICS) if outcome is None else dict(outcome.tpot_s),
+            "holds": case.holds,
+            "slack_fraction": case.slack_fraction,
+            "tightest": case.tightest or None,
+            "utilization": case.utilization,
+            "capacity_factor": base.utilization / case.utilization if case.utilization > 0.0 else None,
+            "extra_usd_per_hour": case.extra_usd_per_hour,
+            "extra_accelerators": case.extra_accelerators,
+            "repaired": _deployment(case.repaired),
+            "why": case.why or None,
+        }
+    )
+    return result
+
+
+def _deployment(deployment: Deployment | None) -> Document | None:
+    if deployment is None:
+        return None
+    return {
+        "mode": deployment.mode,
+        "accelerators": deployment.accelerators,
+        "max_batch": deployment.decode.max_batch or None,
+        **pools_document(deployment),
+    }
+
+
+def _flip(flip: Flip | None) -> Document | None:
+    if flip is None:
+        return None
+    return {"name": flip.name, "variable": flip.variable, "value": flip.value, "tightest": flip.tightest or None}

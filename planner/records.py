@@ -28,6 +28,16 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
+class Quoted:
+    """A value that differs between sources: what is used, and the range it lies in."""
+
+    value: float
+    low: float
+    high: float
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorFit:
     """Fitted constants of one operator on one accelerator (`design/FIDELITY.md` §2, `facts/README.md`).
 
@@ -492,6 +502,31 @@ class Deployment:
 
 
 @dataclass(frozen=True, slots=True)
+class Reliability:
+    """How often accelerators stop, and what it takes until a worker serves again."""
+
+    accelerator_mtbf_s: Quoted  # mean time between stops of any cause, of one accelerator
+    hard_fraction: Quoted  # of the stops that need a part; the rest end with a restart
+    hard_repair_s: Quoted
+    detect_s: Quoted
+    load_bytes_per_s: Quoted  # weights into one worker
+    start_s: Quoted  # of an engine besides loading
+    ssd_bytes_per_s: Quoted  # reading rate of the local flash of one accelerator
+
+
+FailureDomain = Literal["worker", "node", "rack"]
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """What must survive failures: so many lost per pool, or so large a share of the time. One of the two is given."""
+
+    spare: int | None
+    target_fraction: float | None
+    domain: FailureDomain  # what fails as one
+
+
+@dataclass(frozen=True, slots=True)
 class InputFile:
     path: str
     sha256: str
@@ -517,6 +552,8 @@ class Scenario:
     notes: tuple[Note, ...] = ()
     checks: tuple[Check, ...] = ()  # all that the file asks for, targets and budgets among them
     router: Router = "least-outstanding"  # goes by all requests in flight, or by the prompts that wait
+    reliability: Reliability | None = None
+    availability: Availability | None = None
 
     def accelerator(self, accelerator_id: str) -> Accelerator:
         for accelerator in (*self.prefill_accelerators, *self.decode_accelerators):
@@ -622,6 +659,33 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolSpare:
+    """The spare workers of one pool and what they are worth."""
+
+    spare: int  # that may be lost at once
+    unit_workers: int  # that fail as one
+    unit_mtbf_s: float
+    repair_s: float
+    held_fraction: float  # of the time in which no more than the spare ones are out
+
+
+@dataclass(frozen=True, slots=True)
+class Resilience:
+    """What a plan does with its spare workers lost in every pool at once."""
+
+    domain: FailureDomain
+    pools: Mapping[str, PoolSpare]
+    held_fraction: float  # of the time in which no pool has lost more than its spare
+    target_fraction: float | None
+    ttft_s: Mapping[str, float]
+    itl_s: Mapping[str, float]
+    tpot_s: Mapping[str, float]
+    e2e_s: Mapping[str, float]
+    spare_usd_per_hour: float | None
+    spare_accelerators: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The answer to a scenario."""
 
@@ -635,3 +699,4 @@ class Plan:
     missed: tuple[Limit, ...] = ()  # limits the nearest plan breaks, when infeasible
     candidates: int = 0
     notes: tuple[Note, ...] = ()
+    resilience: Resilience | None = None  # where the scenario asks for availability

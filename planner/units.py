@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import floor, inf, isfinite, log10
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
@@ -68,6 +68,7 @@ _KINDS: dict[str, _Kind] = {
         },
     ),
     "joules_per_token": _Kind("an energy per token", "J/token", {"J/token": 1.0, "J/tok": 1.0}),
+    "fraction": _Kind("a share", "%", {"%": 0.01}),
     "count": _Kind("a whole number", "", {}),
     "ratio": _Kind("a plain number", "", {}),
 }
@@ -242,6 +243,15 @@ def format_count(count: float) -> str:
 def format_fraction(fraction: float) -> str:
     """A share of one as percent: "87.3%"."""
     return f"{100 * fraction:.1f}%"
+
+
+def format_availability(fraction: float) -> str:
+    """A share of the time with two digits of what is missed: "99.95%", "99.99958%", "62.0%"."""
+    missed = 1.0 - fraction
+    if missed <= 0.0:
+        return "100%"
+    digits = max(0, 1 - floor(log10(100.0 * missed))) if missed < 0.5 else 1
+    return f"{100.0 * fraction:.{digits}f}%"
 
 
 def _three(value: float) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.records import Plan, Pool, PoolState
     from planner.render.text import Pen, Row
     from planner.simulation.estimates import Estimate
-    from planner.simulation.result import PoolSimulation, Simulation
+    from planner.simulation.result import FailureSimulation, PoolSimulation, Simulation
     from planner.simulation.simulate import Setting
 
 SCHEMA_VERSION = 1
@@ -68,6 +68,14 @@ def simulate(
     clients: Annotated[
         int, typer.Option("--clients", min=0, help="A closed loop of so many clients; 0: an open loop.")
     ] = 0,
+    fail: Annotated[
+        str,
+        typer.Option(
+            "--fail",
+            metavar="POOL[:N]",
+            help="Lose a worker (or N) of prefill, decode or colocated half-way through.",
+        ),
+    ] = "",
     shape: FormatOption = Format.table,
     out: OutOption = None,
     catalog: CatalogOption = None,
@@ -86,7 +94,7 @@ def simulate(
 
     check_out(out, [scenario])
     _check(arrival_scv, clients)
-    setting = Setting(requests or 0, seed, router.value if router else None, arrival_scv, clients)
+    setting = Setting(requests or 0, seed, router.value if router else None, arrival_scv, clients, *_lost(fail))
     plan, found = _run(scenario, tuple(catalog or ()), setting)
     if found is None:
         tell("nothing to simulate: no candidate can hold the model (planner size says why)")
@@ -108,6 +116,17 @@ def _check(arrival_scv: float | None, clients: int) -> None:
         raise InputError(f"--arrival-scv: {arrival_scv}; give a finite number of at least 0 (1: Poisson)")
     if arrival_scv is not None and clients:
         raise InputError("--arrival-scv and --clients: in a closed loop clients decide when requests come; give one")
+
+
+def _lost(text: str) -> tuple[str, int]:
+    """Pool and number of the workers that fail."""
+    from planner.errors import InputError
+    from planner.units import shown
+
+    pool, colon, count = text.partition(":")
+    if colon and not (count.isascii() and count.isdigit()):
+        raise InputError(f"--fail: {shown(text)}; want a pool, or a pool and how many workers, e.g. decode:2")
+    return pool, int(count) if colon else 1
 
 
 def _run(path: Path, catalog: tuple[Path, ...], setting: Setting) -> tuple[Plan, Simulation | None]:
@@ -200,8 +219,28 @@ def document(plan: Plan, found: Simulation, setting: Setting) -> Document:
         "requests_per_s": found.requests_per_s,
         "output_tokens_per_s": found.output_tokens_per_s,
         "refused_requests": found.refused,
+        "failure": _failure(found.failure, setting) if found.failure else None,
         "confidence": 0.95,
     }
+
+
+def _failure(found: FailureSimulation, setting: Setting) -> Document:
+    """Before, during and after a lost worker."""
+    return {
+        "pool": setting.fail,
+        "lost_workers": setting.fail_workers,
+        "at_s": found.at_s,
+        "lost_requests": found.lost_requests,
+        "restored_mean_s": _number(found.restored_mean_s),
+        "restored_last_s": _number(found.restored_last_s),
+        "ttft_most_s": _number(found.ttft_most_s),
+        "before": {"ttft_s": _values(found.ttft_before_s), "itl_s": _values(found.itl_before_s)},
+        "after": {"ttft_s": _values(found.ttft_after_s), "itl_s": _values(found.itl_after_s)},
+    }
+
+
+def _values(found: Mapping[str, Estimate]) -> Document:
+    return {name: _number(estimate.value) for name, estimate in found.items()}
 
 
 def _arrivals(plan: Plan, setting: Setting) -> str:
@@ -258,6 +297,7 @@ def to_text(result: Mapping[str, Any], pen: Pen) -> str:
         _targets(result, pen),
         _statistics(result, pen),
         _pools(result, pen),
+        _lost_section(result, pen),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
     return pen.finish(lines[:-1])
@@ -284,6 +324,25 @@ def _setting(result: Mapping[str, Any]) -> list[str]:
     refused = result["refused_requests"]
     more = [f"{refused:,} requests were refused: no worker's cache can hold them"] if refused else []
     return [", ".join(parts), *more]
+
+
+def _lost_section(result: Mapping[str, Any], pen: Pen) -> list[str]:
+    from planner.render.text import columns, seconds_text
+
+    found = result["failure"]
+    if found is None:
+        return []
+    rows: list[Row] = [["", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99"]]
+    for when in ("before", "after"):
+        values = [found[when][metric][name] for metric in ("ttft_s", "itl_s") for name in ("p50", "p99")]
+        rows.append([when, *(seconds_text(value, "-") for value in values)])
+    text = (
+        f"  {found['lost_requests']} requests lost their cache or their place; they decode again after "
+        f"{seconds_text(found['restored_mean_s'], '-')} in the mean, {seconds_text(found['restored_last_s'], '-')} at "
+        f"most; meanwhile the longest first token takes {seconds_text(found['ttft_most_s'], '-')}"
+    )
+    title = f"{found['lost_workers']} {found['pool']} lost at {seconds_text(found['at_s'])}"
+    return [pen.heading(title), text, *columns(rows, "lrrrr", pen)]
 
 
 def _row(name: str, item: Mapping[str, Any], clients: int) -> list[str]:

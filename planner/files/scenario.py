@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from planner.errors import Fault, FieldError, InputError
 from planner.files import yamlfile
@@ -15,18 +16,22 @@ from planner.files.checks import CheckReader, budgets_of, only_judged, place_of,
 from planner.files.deployment import DeploymentReader
 from planner.files.models import load_model
 from planner.files.nearest import did_you_mean
+from planner.files.quoted import given, read_reliability
 from planner.files.schema import validate
 from planner.files.workload import WorkloadReader, beyond_context_fraction
 from planner.files.yamlfile import Document, FieldPath
 from planner.records import (
     PROBABILITY,
     Accelerator,
+    Availability,
     Check,
     Deployment,
     EngineProfile,
+    FailureDomain,
     InputFile,
     ModelShape,
     Note,
+    Reliability,
     Scenario,
     Target,
     Workload,
@@ -99,6 +104,7 @@ class _Reader:
             self._check_context(model, workload)
         if workload:
             self._check_gaps(workload, targets)
+        self._check_availability()
         if self.faults or model is None or engine is None or workload is None:
             raise InputError(sorted(self.faults, key=self._place))
         return Scenario(
@@ -118,6 +124,8 @@ class _Reader:
             inputs=tuple(self.inputs),
             notes=tuple(self.notes),
             checks=checks,
+            reliability=self._reliability(),
+            availability=self._availability(),
         )
 
     def _fault(self, path: FieldPath, message: str) -> None:
@@ -265,6 +273,28 @@ class _Reader:
                 self._needs("targets", "targets: {ttft: {p99: 800 ms}, itl: {p99: 30 ms}}")
         self.notes += _redundant(targets)
         return targets
+
+    def _reliability(self) -> Reliability:
+        """Failure rates of the catalog, with what the file says itself."""
+        found, keys = read_reliability(), self.keys.availability
+        if keys is not None and keys.mtbf is not None:
+            found = replace(found, accelerator_mtbf_s=given(keys.mtbf, self.path))
+        if keys is not None and keys.repair is not None:
+            found = replace(found, hard_repair_s=given(keys.repair, self.path))
+        return found
+
+    def _availability(self) -> Availability | None:
+        keys = self.keys.availability
+        if keys is None or (keys.spare is None and keys.target is None):
+            return None
+        return Availability(keys.spare, keys.target, cast(FailureDomain, keys.domain))
+
+    def _check_availability(self) -> None:
+        keys = self.keys.availability
+        if keys is None or self._broken_in("availability"):
+            return
+        if (keys.spare is None) == (keys.target is None):
+            self._fault(("availability",), "wants either spare: 1 or target: 99.9 %")
 
     # -------------------------------------------------------------------------------------------------- deployment
 

@@ -27,12 +27,14 @@ from planner.errors import Fault
 from planner.files import lengths
 from planner.files.nearest import did_you_mean
 from planner.files.yamlfile import Document, FieldPath
-from planner.records import ROUTERS, Mode, Router
+from planner.records import ROUTERS, FailureDomain, Mode, Router
 from planner.units import shown
 
 WEIGHTS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
 KV_DTYPES = ("bf16", "fp8")
 MODES = get_args(Mode)
+DOMAINS = get_args(FailureDomain)
+MOST_SPARE = 64  # failures at once that are sized for
 _ALIASES = {"bfloat16": "bf16", "colocated": "colocated-chunked"}
 _MOST_COUNT = 1_000_000_000
 _LEAST, _MOST = 1e-9, 1e18  # of any quantity in base units, so that no quotient of two overflows
@@ -41,7 +43,6 @@ _LEAST, _MOST = 1e-9, 1e18  # of any quantity in base units, so that no quotient
 # question than the one asked.
 REFUSED: Mapping[FieldPath, str] = {
     ("kv_tiers",): "KV tiers below the accelerator's memory are not sized yet; remove this key",
-    ("availability",): "spare workers are not sized yet; remove this key and add them to the plan by hand",
     ("workload", "concurrency"): "closed-loop load is not sized yet; give requests: with a rate, e.g. 12 /s",
 }
 
@@ -73,6 +74,21 @@ def _count(value: object) -> int:
     if not 1 <= value <= _MOST_COUNT or value != int(value):
         raise ValueError(f"{shown(value)} is not a whole number from 1 to {_MOST_COUNT:,}")
     return int(value)
+
+
+def _spare(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{shown(value)} is not a whole number; counts carry no unit")
+    if not 0 <= value <= MOST_SPARE or value != int(value):
+        raise ValueError(f"{shown(value)} is not a whole number from 0 to {MOST_SPARE}")
+    return int(value)
+
+
+def _share(value: object) -> float:
+    share = units.parse(value, "fraction")
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"{shown(value)} is not a share of the time between 0 and 100 %; want e.g. 99.9 %")
+    return share
 
 
 def _text(value: object) -> str:
@@ -268,6 +284,20 @@ class BudgetKeys(_Keys):
     usd_per_mtok_input: UsdPerMtok | None = None
 
 
+class AvailabilityKeys(_Keys):
+    """What must survive failures: `spare` failures in each pool at once, or a `target` share of the time.
+
+    `domain` is what fails as one; `mtbf` (of one accelerator) and `repair` (of a fault that needs a part) replace
+    what the catalog says.
+    """
+
+    spare: Annotated[int, BeforeValidator(_spare), WithJsonSchema({"type": "integer", "minimum": 0})] | None = None
+    target: Annotated[float, BeforeValidator(_share), _written("99.9 %")] | None = None
+    domain: Annotated[str, BeforeValidator(partial(_choice, names=DOMAINS)), _one_of(DOMAINS)] = "worker"
+    mtbf: Latency | None = None
+    repair: Latency | None = None
+
+
 class PoolKeys(_Keys):
     """Identical workers of tp * pp * dp accelerators each; `max_batch` is per worker."""
 
@@ -312,6 +342,7 @@ class ScenarioKeys(_Keys):
     targets: TargetKeys | None = None
     budgets: BudgetKeys | None = None
     checks: Expressions | None = None
+    availability: AvailabilityKeys | None = None
     deployment: DeploymentKeys | None = None
 
 

@@ -57,7 +57,7 @@ def _head(document: Document, pen: Pen) -> list[str]:
 
 
 def _changes(document: Document, pen: Pen) -> list[list[str]]:
-    return [_table(document, pen), _tornado(document, pen), _advice(document, pen)]
+    return [_table(document, pen), _tornado(document, pen), _failures(document, pen), _advice(document, pen)]
 
 
 def _shown_statistics(document: Document) -> list[tuple[str, str]]:
@@ -158,6 +158,49 @@ def _span_bar(low: float, high: float, pen: Pen) -> str:
     limit = round(place)
     cells[limit] = edge
     return "".join(cells).rstrip() + (beyond if high > MOST_USED else "")
+
+
+def _failures(document: Document, pen: Pen) -> list[str]:
+    """Per event: during, after, back to normal, and what a spare costs."""
+    statistics = _shown_statistics(document)
+    names = [f"{metric.upper()} {statistic.replace('_', '.')}" for metric, statistic in statistics]
+    head = ("", "", "", "lost", "first tokens", "lost ones", "queue", "after:", "", "", "back:", "", "spare")
+    units = (
+        "",
+        "event",
+        "route",
+        "requests",
+        "later by",
+        "stall",
+        "drained in",
+        *names,
+        "",
+        "restart",
+        "part",
+        "costs",
+    )
+    rows: list[Row] = [[Cell(text, "dim") for text in head], [Cell(text, "dim") for text in units]]
+    for event in document["failures"]:
+        during, after, back = event["during"], event["after"], event["back"]
+        spare = event["spare_usd_per_hour"]
+        rows.append(
+            [
+                Cell("holds", "good") if after["holds"] else Cell("BREAKS", "bad"),
+                event["name"],
+                event["route"],
+                value_text(during["lost_requests"], ""),
+                seconds_text(during["ttft_added_s"]),
+                seconds_text(during["stall_s"]),
+                seconds_text(during["drain_s"], "never"),
+                *(seconds_text(after[f"{metric}_s"].get(statistic), "-") for metric, statistic in statistics),
+                after["why"] or "",
+                seconds_text(back["restart_s"]),
+                seconds_text(back["repair_s"]),
+                f"{spare:+,.2f} USD/h" if spare else "",
+            ]
+        )
+    title = "Failures: during, after, back to normal"
+    return [pen.heading(title), *columns(rows, "lllrrrrrrlrrr", pen)] if document["failures"] else []
 
 
 def _advice(document: Document, pen: Pen) -> list[str]:

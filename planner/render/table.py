@@ -14,6 +14,7 @@ from planner.render.breakdown import bands_section, memory_section, parts_sectio
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.imported import imported_section
 from planner.render.inputs import inputs_section
+from planner.render.resilience import resilience_section
 from planner.render.text import (
     Cell,
     Pen,
@@ -86,6 +87,7 @@ def _held(document: Document, pen: Pen) -> list[list[str]]:
     """The sections that need a prediction."""
     return [
         _checks(document, pen),
+        resilience_section(document, pen),
         _latency(document, pen),
         pools_section(document, pen),
         memory_section(document, pen),

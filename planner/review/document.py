@@ -27,6 +27,7 @@ from planner.records import (
     Pool,
     PoolState,
     Prediction,
+    Resilience,
     Scenario,
 )
 from planner.review.checks import PASS, checks_of, gate, judged, summary
@@ -84,6 +85,7 @@ def document(plan: Plan, baseline: Mapping[str, Any] | None = None) -> Document:
         },
         "memory_per_accelerator": _memory(answer) if answer else {},
         "search": {"candidates": plan.candidates},
+        "resilience": _resilience(plan.resilience) if plan.resilience else None,
         "alternatives": [_alternative(alternative) for alternative in plan.alternatives],
     }
     if plan.verdict == "infeasible":
@@ -264,6 +266,22 @@ def _kv(scenario: Scenario, prediction: Prediction | None) -> Document:
         },
         "tiers": [{"tier": "hbm", "capacity_tokens": capacity_tokens}],
         "transfer": asdict(transfer) if transfer else None,
+    }
+
+
+def _resilience(found: Resilience) -> Document:
+    """The plan with its spare workers gone."""
+    return {
+        "domain": found.domain,
+        "held_fraction": found.held_fraction,
+        "target_fraction": found.target_fraction,
+        "spare_accelerators": found.spare_accelerators,
+        "spare_usd_per_hour": found.spare_usd_per_hour,
+        "spare_workers": {name: asdict(pool) for name, pool in found.pools.items()},
+        "ttft_s": dict(found.ttft_s),
+        "itl_s": dict(found.itl_s),
+        "tpot_s": dict(found.tpot_s),
+        "e2e_s": dict(found.e2e_s),
     }
 
 

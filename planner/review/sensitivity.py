@@ -7,6 +7,7 @@ from typing import Any
 from planner import __version__
 from planner.records import STATISTICS, Deployment, Plan
 from planner.review.document import plain, pools_document
+from planner.sizing.failures import Failure
 from planner.sizing.sensitivity import Case, Flip, Sensitivity, Sweep
 
 SCHEMA_VERSION = 1
@@ -20,6 +21,7 @@ def sensitivity_document(found: Sensitivity) -> Document:
         "cases": [_case(case, found.base) for case in found.cases],
         "flips_first": _flip(found.flip),
         "best_buy": _case(found.best_buy, found.base) if found.best_buy else None,
+        "failures": [_failure(failure) for failure in found.failures],
     }
 
 
@@ -82,6 +84,34 @@ def _case(case: Case, base: Case) -> Document:
             "extra_accelerators": case.extra_accelerators,
             "repaired": _deployment(case.repaired),
             "why": case.why or None,
+        }
+    )
+    return result
+
+
+def _failure(failure: Failure) -> Document:
+    outcome = failure.outcome
+    result: Document = plain(
+        {
+            "name": failure.name,
+            "route": failure.route,
+            "during": {
+                "lost_workers": failure.lost_workers,
+                "lost_requests": failure.lost_requests,
+                "work_s": failure.work_s,
+                "ttft_added_s": failure.ttft_added_s,
+                "stall_s": failure.stall_s,
+                "drain_s": failure.drain_s,
+                "write_fraction": failure.write_fraction,
+            },
+            "after": {
+                "ttft_s": dict.fromkeys(STATISTICS) if outcome is None else dict(outcome.ttft_s),
+                "itl_s": dict.fromkeys(STATISTICS) if outcome is None else dict(outcome.itl_s),
+                "holds": failure.holds,
+                "why": failure.why or None,
+            },
+            "back": {"restart_s": failure.restart_s, "repair_s": failure.repair_s},
+            "spare_usd_per_hour": failure.spare_usd_per_hour,
         }
     )
     return result

@@ -11,13 +11,13 @@ import numpy as np
 
 from planner.records import Floats
 from planner.roofline.collectives import exposed_transfer_s
-from planner.simulation.ledger import Ledger, Log
+from planner.simulation.ledger import NEVER, Ledger, Log
 from planner.simulation.requests import Requests
 from planner.simulation.router import Router, RouterName
 from planner.simulation.steps import StepLaw
 from planner.simulation.worker import Schedule, Worker
 
-ARRIVAL, READY, BOUNDARY, BEGIN = 0, 1, 2, 3
+ARRIVAL, READY, BOUNDARY, BEGIN, FAILURE = 0, 1, 2, 3, 4
 REPORT_EVERY = 1000  # finished requests
 
 Progress = Callable[[int, int], None]  # requests finished, requests of the run
@@ -43,6 +43,15 @@ class Handover:
     layers: int
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`workers` workers of one pool stop at `at_s` and do not come back; the last ones, so that the first stay."""
+
+    prefill: bool
+    workers: int
+    at_s: float
+
+
 @dataclass(eq=False)
 class _Pool:
     """Workers in the run; `offset` numbers them among all workers."""
@@ -52,6 +61,7 @@ class _Pool:
     log: Log
     offset: int
     link_free_s: list[float] = field(default_factory=list)
+    dead: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +90,9 @@ class Fleet:
         random: np.random.Generator,
         clients: int = 0,
         think_s: Callable[[int], float] = lambda request: 0.0,
+        failure: Failure | None = None,
     ) -> None:
+        self._failure = failure
         self._requests, self._ledger, self._handover = requests, ledger, handover
         self._clients, self._think_s = clients, think_s
         self._work_s = _idle_prefill_s(prefill or decode, requests, ledger)
@@ -102,6 +114,8 @@ class Fleet:
         count = self._requests.count
         for _ in range(min(self._clients, count) if self._clients else 1):
             self._send(0.0)
+        if self._failure is not None:
+            self._push(self._failure.at_s, FAILURE, 0)
         reported = REPORT_EVERY
         while self._events:
             now_s, _, kind, first, second = heappop(self._events)
@@ -112,8 +126,10 @@ class Fleet:
                 self._begin(first, now_s)
             elif kind == ARRIVAL:
                 self._arrive(first, now_s)
+            elif kind == FAILURE:
+                self._fail(now_s)
             else:
-                self._submit(self._decode, first, second, now_s)
+                self._ready(first, second, now_s)
             if progress is not None and self._finished >= reported:
                 progress(self._finished, count)
                 reported += REPORT_EVERY
@@ -143,11 +159,42 @@ class Fleet:
         if self._refused[request]:
             self._finish(request, now_s)
             return
+        self._enter(request, now_s)
+
+    def _enter(self, request: int, now_s: float) -> None:
+        """Send a request to whoever prefills."""
         pool = self._prefill or self._decode
         worker, rank = pool.router.choose(now_s, self._work_s[request])
         if pool is self._prefill:
             self._from[request] = worker
         self._submit(pool, worker * len(pool.workers[worker].ranks) + rank, request, now_s)
+
+    def _ready(self, server: int, request: int, now_s: float) -> None:
+        """A cache has arrived; at a worker that has failed it is lost again."""
+        if server // len(self._decode.workers[0].ranks) in self._decode.dead:
+            self._lose(request, now_s)
+        else:
+            self._submit(self._decode, server, request, now_s)
+
+    def _fail(self, now_s: float) -> None:
+        """Stop workers; what they held is prefilled again, and what waited goes to others."""
+        failure = self._failure
+        if failure is None:
+            return
+        pool = self._prefill if failure.prefill and self._prefill is not None else self._decode
+        gone = range(len(pool.workers) - failure.workers, len(pool.workers))
+        pool.dead.update(gone)
+        for index in gone:
+            pool.router.remove(index)
+        for index in gone:
+            for request in pool.workers[index].fail(now_s):
+                self._lose(request, now_s)
+
+    def _lose(self, request: int, now_s: float) -> None:
+        ledger = self._ledger
+        ledger.prompt_tokens[request] = ledger.held[request]
+        ledger.restored_s[request] = NEVER
+        self._enter(request, now_s)
 
     def _submit(self, pool: _Pool, server: int, request: int, now_s: float) -> None:
         index, rank = divmod(server, len(pool.workers[0].ranks))

@@ -34,6 +34,7 @@ class Ledger:
     first_gap_s: list[float]
     batch: list[float]  # of the worker at the first decode step
     finished_s: list[float]
+    restored_s: dict[int, float] = field(default_factory=dict)  # lost by a failure -> decodes again, NaN until then
 
     @property
     def count(self) -> int:

@@ -26,6 +26,21 @@ class PoolSimulation:
 
 
 @dataclass(frozen=True, slots=True)
+class FailureSimulation:
+    """What a lost worker did. `before` is up to the failure; `after` the later half of the time since it."""
+
+    at_s: float  # since the first arrival
+    lost_requests: int  # whose cache was lost, or that waited there
+    restored_mean_s: float  # from the failure until they decode (again); NaN where none was to decode
+    restored_last_s: float
+    ttft_most_s: float  # longest of those that came between the failure and the last restored
+    ttft_before_s: Statistics
+    ttft_after_s: Statistics
+    itl_before_s: Statistics
+    itl_after_s: Statistics
+
+
+@dataclass(frozen=True, slots=True)
 class Simulation:
     """One deployment under one workload, simulated. Statistics have the keys of records.STATISTICS."""
 
@@ -41,6 +56,7 @@ class Simulation:
     requests: int  # measured
     refused: int  # too long for the cache of any worker
     seed: int
+    failure: FailureSimulation | None = None
 
     def statistic(self, metric: str, name: str) -> Estimate:
         return {"ttft": self.ttft_s, "itl": self.itl_s, "tpot": self.tpot_s, "e2e": self.e2e_s}[metric][name]
@@ -50,6 +66,7 @@ class Simulation:
 class Latencies:
     """Per measured request that was served [s], in order of arrival."""
 
+    arrival_s: Floats
     wait_s: Floats
     ttft_s: Floats
     tpot_s: Floats  # NaN for a single output token
@@ -74,6 +91,27 @@ def tokens_per_s(log: Log, begin_s: float, end_s: float) -> float:
     table = log.gap_table()
     inside = (table[:, 0] >= begin_s) & (table[:, 0] < end_s)
     return float(table[inside, 2].sum()) / max(end_s - begin_s, 1e-12)
+
+
+def failure_simulation(run: Run, times: Latencies, begin_s: float, end_s: float, at_s: float) -> FailureSimulation:
+    """Before, during and after a failure at `at_s`."""
+    restored = np.array(list(run.ledger.restored_s.values()), dtype=float) - at_s
+    restored = restored[np.isfinite(restored)]
+    last_s = float(restored.max()) if restored.size else 0.0
+    came, ttft_s = times.arrival_s, times.ttft_s
+    disturbed = ttft_s[(came >= at_s) & (came <= at_s + last_s)]
+    settled_s = max((at_s + end_s) / 2.0, at_s + last_s)
+    return FailureSimulation(
+        at_s=at_s,
+        lost_requests=len(run.ledger.restored_s),
+        restored_mean_s=float(restored.mean()) if restored.size else np.nan,
+        restored_last_s=last_s if restored.size else np.nan,
+        ttft_most_s=float(disturbed.max()) if disturbed.size else np.nan,
+        ttft_before_s=statistics(ttft_s[came + ttft_s < at_s]),  # answered before it
+        ttft_after_s=statistics(ttft_s[came >= settled_s]),
+        itl_before_s=itl_statistics(run.decode, begin_s, at_s),
+        itl_after_s=itl_statistics(run.decode, settled_s, end_s),
+    )
 
 
 def pool_simulation(log: Log, replicas: int, begin_s: float, end_s: float) -> PoolSimulation:

@@ -45,18 +45,27 @@ class Router:
     def release(self, worker: int, rank: int) -> None:
         self._outstanding[worker * self._ranks + rank] -= 1.0
 
+    def remove(self, worker: int) -> None:
+        """Never choose a worker again."""
+        gone = slice(worker * self._ranks, (worker + 1) * self._ranks)
+        self._outstanding[gone] = self._free_s[gone] = np.inf
+
     def _server(self, now_s: float) -> int:
         count = self._outstanding.size
         if count == 1:
             return 0
         if self._policy == "round-robin":
             self._next = (self._next + 1) % count
+            while np.isinf(self._outstanding[self._next]):
+                self._next = (self._next + 1) % count
             return self._next
         if self._policy == "random":
-            return int(self._random.integers(count))
+            alive = np.flatnonzero(np.isfinite(self._outstanding))
+            return int(alive[self._random.integers(alive.size)])
         if self._policy == "join-shortest-queue":
             return self._emptiest(np.flatnonzero(self._outstanding == self._outstanding.min()))
         seen = self._prompts() if self._policy == "fewest-prompts" else np.maximum(self._free_s, now_s)
+        seen = np.where(np.isinf(self._outstanding), np.inf, seen)
         least = np.flatnonzero(seen == seen.min())
         own = self._outstanding[least]
         return self._emptiest(least[own == own.min()])

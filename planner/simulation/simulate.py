@@ -17,12 +17,13 @@ from planner.roofline.memory import kv_bytes_per_rank_for, memory
 from planner.roofline.worker import Worker, build_worker
 from planner.shapes.ranks import sequence_kv_bytes
 from planner.simulation.estimates import statistics
-from planner.simulation.fleet import Fleet, Handover, PoolPlan, Progress, Run
+from planner.simulation.fleet import Failure, Fleet, Handover, PoolPlan, Progress, Run
 from planner.simulation.ledger import Ledger, open_ledger
 from planner.simulation.requests import Requests, requests_of
 from planner.simulation.result import (
     Latencies,
     Simulation,
+    failure_simulation,
     itl_statistics,
     pool_simulation,
     tokens_per_s,
@@ -49,6 +50,8 @@ class Setting:
     router: RouterName | None = None
     arrival_scv: float | None = None
     clients: int = 0
+    fail: str = ""  # pool that loses workers half-way through the measured requests: prefill, decode or colocated
+    fail_workers: int = 1
 
     def router_for(self, scenario: Scenario) -> RouterName:
         by_scenario: RouterName = "fewest-prompts" if scenario.router == "queue-aware" else "join-shortest-queue"
@@ -108,6 +111,7 @@ def simulate(
         scenario.engine.reserved_output_fraction,
     )
     handover = None if prefill is None else _handover(scenario, prefill, decode, requests)
+    failure = _failure(deployment, setting, requests)
     floor_s = first.floor_s(requests.input_tokens.astype(float))
     accounts = _Accounts(first.constants, decode.constants, ledger, floor_s, list(ledger.steps), handover is not None)
     fleet = Fleet(
@@ -120,8 +124,9 @@ def simulate(
         random,
         setting.clients,
         accounts.client_s,
+        failure,
     )
-    return _result(fleet.run(progress), accounts, prefill, decode, setting)
+    return _result(fleet.run(progress), accounts, prefill, decode, setting, failure)
 
 
 def _check(setting: Setting) -> None:
@@ -131,6 +136,25 @@ def _check(setting: Setting) -> None:
         raise FieldError("--clients", f"{setting.clients} clients; give a positive number")
     if setting.arrival_scv is not None and not 0.0 <= setting.arrival_scv < np.inf:
         raise FieldError("--arrival-scv", f"{setting.arrival_scv}; give a number of at least 0 (1: Poisson)")
+
+
+def _failure(deployment: Deployment, setting: Setting, requests: Requests) -> Failure | None:
+    """Workers lost half-way through the measured requests."""
+    if not setting.fail:
+        return None
+    pools = {"colocated": deployment.decode}
+    if deployment.prefill is not None:
+        pools = {"prefill": deployment.prefill, "decode": deployment.decode}
+    pool = pools.get(setting.fail)
+    if pool is None:
+        raise FieldError("--fail", f"{setting.fail} is not a pool of this deployment; want one of {', '.join(pools)}")
+    if not 1 <= setting.fail_workers < pool.replicas:
+        text = f"{setting.fail_workers} of {pool.replicas} {setting.fail} workers; at least one must be left"
+        raise FieldError("--fail", text)
+    if setting.clients:
+        raise FieldError("--fail", "a failure is simulated under open arrivals only; leave out --clients")
+    first_s, last_s = (float(requests.arrival_s[at]) for at in (requests.first, requests.last - 1))
+    return Failure(setting.fail == "prefill", setting.fail_workers, (first_s + last_s) / 2.0)
 
 
 # ------------------------------------------------------------------------------------------------------------ building
@@ -236,7 +260,7 @@ class _Accounts:
         ttft_s = wait_s + own_s + after_s + fixed_s
         stay_s = np.where(steps > 0, finished[chosen] - begin, 0.0)
         tpot_s = np.where(steps > 0, stay_s / np.maximum(steps, 1.0), np.nan)
-        return Latencies(wait_s, ttft_s, tpot_s, ttft_s + stay_s)
+        return Latencies(run.arrival_s[chosen], wait_s, ttft_s, tpot_s, ttft_s + stay_s)
 
     def _until_decode(self, chosen: Floats, residual: Floats) -> tuple[Floats, Floats]:
         """Transfer and wait for a slot, without the step in progress; and when decoding begins."""
@@ -249,7 +273,9 @@ class _Accounts:
         return np.nan_to_num(delay), joined
 
 
-def _result(run: Run, accounts: _Accounts, prefill: _Role | None, decode: _Role, setting: Setting) -> Simulation:
+def _result(
+    run: Run, accounts: _Accounts, prefill: _Role | None, decode: _Role, setting: Setting, failure: Failure | None
+) -> Simulation:
     begin_s, end_s = window(run)
     itl_s = itl_statistics(run.decode, begin_s, end_s)
     second = pool_simulation(run.decode, decode.pool.replicas, begin_s, end_s)
@@ -271,4 +297,5 @@ def _result(run: Run, accounts: _Accounts, prefill: _Role | None, decode: _Role,
         requests=measured,
         refused=run.refused,
         seed=setting.seed,
+        failure=None if failure is None else failure_simulation(run, times, begin_s, end_s, failure.at_s),
     )

@@ -135,6 +135,32 @@ class Worker:
         else:
             self._set_boundary(inf)
 
+    def fail(self, now_s: float) -> list[int]:
+        """Stop for good and lose every cache. Returns the requests that must be prefilled elsewhere.
+
+        Tokens of the steps that have ended stay with their clients; the step in progress is lost.
+        """
+        if self._stretch and not self._takes:
+            done = self._steps_until(now_s) - 1
+            if done:
+                self._stretch = done
+                self._end_stretch(self._start_s + self._elapsed_s(done))
+        lost: list[int] = []
+        for rank in self.ranks:
+            for request in list(rank.residents):
+                before = self._ledger.held[request]
+                self._leave(rank, request, rank.residents[request] - self._steps)
+                self._ledger.token_s[request] = self._fresh.pop(request, self._token_s)
+                self._ledger.attention_s[request] *= (self._ledger.held[request] / before) ** 2
+                lost.append(request)
+            lost += [*rank.active, *rank.waiting]
+            rank.active.clear()
+            rank.waiting.clear()
+            rank.kv = rank.reserved = 0.0
+        self._stretch, self._takes = 0, []
+        self._set_boundary(inf)
+        return lost
+
     # ----------------------------------------------------------------------------------------------------- admission
 
     def _fits(self, rank: Rank, request: int) -> bool:
@@ -163,7 +189,8 @@ class Worker:
                 if self._ledger.start_s[request] != self._ledger.start_s[request]:
                     self._ledger.start_s[request] = now_s
                 return request
-            self._join(rank, request, now_s, now_s)
+            last_s = self._ledger.token_s[request]  # known of a request that a failure has moved here
+            self._join(rank, request, now_s, now_s if last_s != last_s else last_s)
         return -1
 
     def _fill(self, rank: Rank, now_s: float) -> None:
@@ -196,6 +223,8 @@ class Worker:
         ledger = self._ledger
         if ledger.joined_s[request] != ledger.joined_s[request]:
             ledger.joined_s[request] = now_s
+        if request in ledger.restored_s:
+            ledger.restored_s[request] = now_s
         finish = self._steps + ledger.steps[request]
         rank.residents[request] = finish
         heappush(rank.finish, (finish, request))

@@ -14,6 +14,7 @@ from planner.serving.role import Role
 from planner.serving.traffic import Traffic
 from planner.sizing.candidates import pool_sizes, roles, tightest_s, undominated
 from planner.sizing.cost import prompt_share, worker_usd_per_hour
+from planner.sizing.resilience import spare_workers
 from planner.sizing.search import Candidate, Found, best_of, budget_violation, found, overload
 
 BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up to 1.7 (MODELLING §8)
@@ -137,10 +138,13 @@ def _judge(
     for target in targets:
         if target.metric in ("ttft", "e2e"):
             violation = np.maximum(violation, _value_s(law, target) / target.limit_s)
-    usd = worker_usd_per_hour(pool, role.accelerator, basis) * law.replicas + 0.0 * law.budgets[:, None]
-    accelerators = pool.worker_accelerators * law.replicas + 0.0 * law.budgets[:, None]
+    spare, short = spare_workers(scenario, role, pool, law.replicas)
+    workers = law.replicas + spare + 0.0 * law.budgets[:, None]
+    usd = worker_usd_per_hour(pool, role.accelerator, basis) * workers
+    accelerators = pool.worker_accelerators * workers
     share = prompt_share(law.prefill_share @ traffic.window_weights, np.where(law.usable, law.mean_batch, 1.0))
     over_budget = budget_violation(scenario.budgets, traffic, usd, accelerators, (usd * share, usd * (1.0 - share)))
+    over_budget = np.maximum(over_budget, short)
 
     def deployment(index: int) -> Deployment:
         row, column = divmod(index, law.replicas.size)

@@ -32,6 +32,8 @@ def _miss(scenario: Scenario, other: Candidate, prediction: Prediction) -> str:
     ratios = [(target_value(prediction, target) / target.limit_s, target) for target in scenario.targets]
     ratio, target = max(ratios, key=lambda item: item[0])
     if other.over_budget > max(ratio, 1.0):
+        if scenario.availability is not None and not scenario.budgets:
+            return "too many of its workers fail at once for the availability asked"
         return f"its cheapest plan is over budget by {other.over_budget - 1.0:.0%}"
     value_ms, limit_ms = target_value(prediction, target) * 1e3, target.limit_s * 1e3
     name = f"{target.metric.upper()} {target.statistic.replace('_', '.')}"

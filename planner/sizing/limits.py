@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from planner.records import Deployment, Limit, Money, Pool, PoolState, Prediction, Scenario, Target
+from planner.records import Deployment, Limit, Money, Pool, PoolState, Prediction, Resilience, Scenario, Target
 from planner.sizing.candidates import MAX_UTILIZATION
 
 BINDING_SLACK = 0.1
+LOST = "workers_lost."
 
 
-def limits(scenario: Scenario, deployment: Deployment, prediction: Prediction, money: Money) -> tuple[Limit, ...]:
-    """All limits of a plan, tightest first."""
+def limits(
+    scenario: Scenario, deployment: Deployment, prediction: Prediction, money: Money, lost: Resilience | None = None
+) -> tuple[Limit, ...]:
+    """All limits of a plan, tightest first; with `lost` also those with its spare workers gone."""
     every = [
         *_targets(scenario, deployment, prediction),
         *_budgets(scenario, deployment, money),
         *_loads(deployment, prediction),
         *_memory(scenario, deployment, prediction),
         *_network(prediction),
+        *(_lost(scenario, lost) if lost is not None else ()),
     ]
     return tuple(sorted(every, key=lambda limit: limit.slack_fraction))
 
@@ -27,6 +31,19 @@ def target_value(prediction: Prediction, target: Target) -> float:
     """The predicted statistic that a target limits [s]."""
     by_metric = {"ttft": prediction.ttft_s, "itl": prediction.itl_s, "tpot": prediction.tpot_s, "e2e": prediction.e2e_s}
     return by_metric[target.metric][target.statistic]
+
+
+def _lost(scenario: Scenario, lost: Resilience) -> Iterator[Limit]:
+    """Targets with the spare workers gone, and the share of the time that more than those are."""
+    by_metric = {"ttft": lost.ttft_s, "itl": lost.itl_s, "tpot": lost.tpot_s, "e2e": lost.e2e_s}
+    relax = "one more spare worker in the pool that is busiest then"
+    for target in scenario.targets:
+        name = f"{LOST}{target.metric}.{target.statistic}"
+        yield _limit(name, by_metric[target.metric][target.statistic], target.limit_s, "s", relax)
+    if lost.target_fraction is not None:
+        least = min(lost.pools, key=lambda name: lost.pools[name].held_fraction)
+        relax = f"{lost.held_fraction:.4%} is reached; more spare {least} workers, a shorter repair or smaller workers"
+        yield _limit(f"{LOST}unavailability", 1.0 - lost.held_fraction, 1.0 - lost.target_fraction, "1", relax)
 
 
 def _limit(name: str, value: float, limit: float, unit: str, relax: str) -> Limit:

@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 
 from planner.engines.rules import why_not_cache, why_not_mode
 from planner.errors import FieldError
-from planner.records import Alternative, Deployment, Limit, Mode, Money, Note, Plan, Pool, Prediction, Scenario
+from planner.records import (
+    Alternative,
+    Deployment,
+    Limit,
+    Mode,
+    Money,
+    Note,
+    Plan,
+    Pool,
+    Prediction,
+    Resilience,
+    Scenario,
+)
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import Traffic, traffic
@@ -16,7 +28,8 @@ from planner.sizing import colocated, search
 from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION
 from planner.sizing.cost import money, price_basis, ranked_usd_per_hour
 from planner.sizing.explain import does_not_fit, why_it_lost
-from planner.sizing.limits import limits
+from planner.sizing.limits import LOST, limits
+from planner.sizing.resilience import named_pools, resilience, with_spares
 from planner.sizing.search import Candidate, Found
 
 TRIED = 24  # best candidates of a group that are re-evaluated before the nearest miss is taken
@@ -63,20 +76,28 @@ def size(scenario: Scenario) -> Plan:
     if not judged:
         return does_not_fit(scenario, load)
     best = _trimmed(scenario, load, judged[0], basis) if judged[0].feasible else judged[0]
-    prediction = predict(scenario, best.candidate.deployment, load, best.outcome)
+    deployment = with_spares(scenario, best.candidate.deployment, load)
+    prediction = predict(scenario, deployment, load, best.outcome if scenario.availability is None else None)
     if has_experts(scenario.model):
         scenario = replace(scenario, notes=(*scenario.notes, Note("info", NO_LOCKSTEP)))
     if scenario.deployment is not None:
         ignored = Note("info", "the file's own `deployment:` was left aside; `planner evaluate` says what it does")
         scenario = replace(scenario, notes=(*scenario.notes, ignored))
+    spared: dict[str, int] = {
+        name: pool.replicas - needed.replicas
+        for (name, pool), (_, needed) in zip(
+            named_pools(deployment), named_pools(best.candidate.deployment), strict=True
+        )
+    }
     return _plan(
         scenario,
-        best.candidate.deployment,
+        deployment,
         prediction,
         basis,
         best.feasible,
         count,
         _alternatives(scenario, load, best, judged[1:], basis),
+        resilience(scenario, deployment, load, basis, spared),
     )
 
 
@@ -86,8 +107,9 @@ def evaluate(scenario: Scenario) -> Plan:
     if deployment is None:
         raise FieldError("deployment", "nothing to evaluate: give a deployment, or let `planner size` find one")
     basis = price_basis(scenario.accelerator(pool.accelerator) for pool in deployment.pools)
-    prediction = predict(scenario, deployment)
-    return _plan(scenario, deployment, prediction, basis, None, 1, ())
+    load = traffic(scenario.workload)
+    prediction = predict(scenario, deployment, load)
+    return _plan(scenario, deployment, prediction, basis, None, 1, (), resilience(scenario, deployment, load, basis))
 
 
 def _search(scenario: Scenario, load: Traffic, mode: Mode, basis: str) -> Found:
@@ -168,8 +190,9 @@ def _resized(scenario: Scenario, load: Traffic, best: Judged, name: str, replica
     per_rank = -(-pool.max_batch * pool.replicas // (replicas * pool.dp))
     sized = replace(pool, replicas=replicas, max_batch=per_rank * pool.dp)
     changed = replace(deployment, prefill=sized) if name == "prefill" else replace(deployment, decode=sized)
-    usd = ranked_usd_per_hour(scenario, changed, basis)
-    candidate = replace(best.candidate, deployment=changed, usd_per_hour=usd, accelerators=changed.accelerators)
+    bought = with_spares(scenario, changed, load)
+    usd = ranked_usd_per_hour(scenario, bought, basis)
+    candidate = replace(best.candidate, deployment=changed, usd_per_hour=usd, accelerators=bought.accelerators)
     return _judged(scenario, load, candidate)
 
 
@@ -191,9 +214,10 @@ def _plan(
     feasible: bool | None,
     candidates: int,
     alternatives: tuple[Alternative, ...],
+    lost: Resilience | None,
 ) -> Plan:
     spent = money(scenario, deployment, prediction, basis)
-    ranked = limits(scenario, deployment, prediction, spent)
+    ranked = limits(scenario, deployment, prediction, spent, lost)
     missed = tuple(limit for limit in ranked if limit.value > limit.limit and _is_promise(scenario, limit))
     holds = not missed if feasible is None else feasible
     return Plan(
@@ -206,6 +230,7 @@ def _plan(
         alternatives=alternatives,
         missed=missed,
         candidates=candidates,
+        resilience=lost,
         notes=(*scenario.notes, *prediction.notes, *_price_notes(scenario, basis, spent)),
     )
 
@@ -213,7 +238,7 @@ def _plan(
 def _is_promise(scenario: Scenario, limit: Limit) -> bool:
     """Targets and budgets are promises; loads and memory are physics that the numbers already contain."""
     promised = {f"{target.metric}.{target.statistic}" for target in scenario.targets}
-    return limit.name in promised | {budget.name for budget in scenario.budgets}
+    return limit.name in promised | {budget.name for budget in scenario.budgets} or limit.name.startswith(LOST)
 
 
 def _price_notes(scenario: Scenario, basis: str, spent: Money) -> Iterator[Note]:
@@ -241,8 +266,9 @@ def _alternatives(
         seen.add(mode)
     made = []
     for item in (first + rest)[:MOST_ALTERNATIVES]:
-        deployment = item.candidate.deployment
-        theirs = predict(scenario, deployment, load, item.outcome, with_intervals=False)
+        deployment = with_spares(scenario, item.candidate.deployment, load)
+        outcome = item.outcome if scenario.availability is None else None
+        theirs = predict(scenario, deployment, load, outcome, with_intervals=False)
         made.append(
             Alternative(
                 deployment=deployment,

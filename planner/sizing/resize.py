@@ -7,24 +7,15 @@ from dataclasses import replace
 
 from planner.errors import FieldError
 from planner.records import Deployment, Pool, Scenario
-from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at
 from planner.serving.role import Role, RoleName, build_role
 from planner.serving.traffic import Traffic
 from planner.sizing import colocated
 from planner.sizing.candidates import batch_caps, decode_columns, prefill_columns
 from planner.sizing.search import Candidate, pair
+from planner.sizing.targets import needs_e2e, violation
 
 TRIED = 6  # candidates of a resizing that are evaluated before it is given up
-
-
-def needs_e2e(scenario: Scenario) -> bool:
-    return any(target.metric == "e2e" for target in scenario.targets)
-
-
-def violation(scenario: Scenario, outcome: Outcome) -> float:
-    """Largest value / limit over the targets; at most 1 holds."""
-    return max((outcome.statistic(t.metric, t.statistic) / t.limit_s for t in scenario.targets), default=0.0)
 
 
 def resized(

@@ -24,6 +24,7 @@ from planner.sizing.candidates import (
     undominated,
 )
 from planner.sizing.cost import SECONDS_PER_HOUR, TOKENS_PER_MTOK, worker_usd_per_hour
+from planner.sizing.resilience import spare_workers
 
 KEPT_PER_PAIR = 8
 SAME_MISS = 1.1
@@ -37,12 +38,15 @@ def missed_by(violation: Floats | float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One joint deployment as the arrays see it. `violation` is its largest value / limit; at most 1 is feasible."""
+    """One joint deployment as the arrays see it. `violation` is its largest value / limit; at most 1 is feasible.
+
+    The deployment is what must do the work; price and accelerators are with the spare workers on top.
+    """
 
     usd_per_hour: float  # accelerators where there is no price to rank by
     accelerators: int
     violation: float
-    over_budget: float  # largest value / limit over the budgets alone; exact, so full evaluation keeps it
+    over_budget: float  # largest value / limit over budgets and availability; exact, so full evaluation keeps it
     deployment: Deployment
 
     @property
@@ -112,15 +116,17 @@ def pair(
     second: DecodeColumns,
 ) -> list[Candidate]:
     """All sizes of one prefill shape against all sizes of one decode shape: (P, D) arrays."""
-    usd_in = (worker_usd_per_hour(first.pool, first.role.accelerator, basis) * first.replicas)[:, None]
-    usd_out = (worker_usd_per_hour(second.pool, second.role.accelerator, basis) * second.replicas)[None, :]
+    spare_in, short_in = spare_workers(scenario, first.role, first.pool, first.replicas)
+    spare_out, short_out = spare_workers(scenario, second.role, second.pool, second.replicas)
+    workers_in, workers_out = (first.replicas + spare_in)[:, None], (second.replicas + spare_out)[None, :]
+    usd_in = worker_usd_per_hour(first.pool, first.role.accelerator, basis) * workers_in
+    usd_out = worker_usd_per_hour(second.pool, second.role.accelerator, basis) * workers_out
     usd = usd_in + usd_out
-    accelerators = (
-        first.pool.worker_accelerators * first.replicas[:, None] + second.pool.worker_accelerators * second.replicas
-    )
+    accelerators = first.pool.worker_accelerators * workers_in + second.pool.worker_accelerators * workers_out
     violation = np.maximum(_ttft_violation(scenario, targets, first, second), _gap_violation(targets, second))
     violation = np.maximum(violation, overload(first.utilization)[:, None])
     over_budget = budget_violation(scenario.budgets, traffic, usd, accelerators, (usd_in, usd_out))
+    over_budget = np.maximum(over_budget, np.maximum(short_in[:, None], short_out))
 
     def deployment(index: int) -> Deployment:
         row, column = divmod(index, second.replicas.size)

@@ -16,8 +16,10 @@ from planner.serving.predict import evaluate_at
 from planner.serving.traffic import traffic
 from planner.sizing import changes
 from planner.sizing.cost import budgets_used, ranked_usd_per_hour
+from planner.sizing.failures import Failure, failures
 from planner.sizing.limits import decode_name
-from planner.sizing.resize import needs_e2e, resized
+from planner.sizing.resize import resized
+from planner.sizing.targets import needs_e2e
 from planner.sizing.variables import VARIABLES, Setting, Variable
 
 HALVINGS = 6  # of the distance to a broken plan, in search of where it breaks
@@ -81,6 +83,7 @@ class Sensitivity:
     cases: tuple[Case, ...]
     flip: Flip | None
     best_buy: Case | None
+    failures: tuple[Failure, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,8 @@ def sensitivity(plan: Plan) -> Sensitivity:
     """
     study = _Study(plan)
     cases = (*_questions(study), *_prices(study), *_plans(study), *_failures(study))
-    return Sensitivity(plan, study.basis, study.base, cases, _flip(study, cases), _best_buy(study, cases))
+    events = failures(study.scenario, study.deployment, study.basis) if study.scenario.reliability else ()
+    return Sensitivity(plan, study.basis, study.base, cases, _flip(study, cases), _best_buy(study, cases), events)
 
 
 def sweep(plan: Plan, variable: Variable, values: Sequence[float]) -> Sweep:

@@ -20,7 +20,7 @@ from planner.review.inputs import length_statistics
 
 TOP = [
     "schema_version", "tool", "inputs", "verdict", "plan", "prediction", "limits", "kv", "usd_per_mtok", "energy",
-    "memory_per_accelerator", "search", "alternatives",
+    "memory_per_accelerator", "search", "resilience", "alternatives",
 ]  # fmt: skip
 
 

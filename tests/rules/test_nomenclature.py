@@ -14,13 +14,15 @@ import small_scenarios as small
 from planner import sizing
 from planner.files.catalog import Catalog
 from planner.files.models import load_model, summaries
+from planner.files.quoted import read_reliability
 from planner.files.traces import load_trace
+from planner.records import Availability
 from planner.reuse import Session, SubAgents, session_reuse
 from planner.review.catalog import hardware_document, model_document
 from planner.review.document import document, gate_document
+from planner.review.sensitivity import sensitivity_document, sweep_document
 from planner.review.sessions import sessions_document
 from planner.review.trace import trace_document
-from planner.review.sensitivity import sensitivity_document, sweep_document
 from planner.sizing.sensitivity import sensitivity, sweep
 from planner.sizing.variables import VARIABLES
 
@@ -61,7 +63,10 @@ def test_names_of_many_results_are_listed() -> None:
 
 
 def test_sensitivity_names_are_listed() -> None:
-    plan = sizing.evaluate(replace(small.scenario(), deployment=small.SPLIT))
+    asked = Availability(1, None, "worker")
+    question = replace(small.scenario(), reliability=read_reliability(), availability=asked, deployment=small.SPLIT)
+    plan = sizing.evaluate(question)
+    assert missing(document(plan)) == set()
     swept = sweep(plan, VARIABLES["load"], [0.5, 5.0])
     assert missing([sensitivity_document(sensitivity(plan)), sweep_document(swept)]) == set()
 

@@ -55,6 +55,8 @@ PLAIN = {
     "ep",  # ranks
     "dp",  # ranks
     "value",  # in the unit beside it
+    "low",  # ends of the range of a value
+    "high",
     "values",  # of any unit
     "limit",  # in the unit beside it
     "mean",  # of any unit

@@ -68,4 +68,5 @@ SEARCHED = (
     "usd_per_hour",
     "usd_per_mtok_output",
     "usd_per_mtok_input",
+    "watts",
 )  # limits of which bound a search

@@ -97,6 +97,7 @@ class Accelerator:
     bf16_sparse_flops_per_s: float | None = None
     fp8_sparse_flops_per_s: float | None = None
     fp4_sparse_flops_per_s: float | None = None
+    fabric_usd_per_hour: Mapping[str, float] = field(default_factory=dict)  # basis -> price of the fabric, where apart
 
 
 # ------------------------------------------------------------------------------------------------------------- model
@@ -514,6 +515,37 @@ class Reliability:
     ssd_bytes_per_s: Quoted  # reading rate of the local flash of one accelerator
 
 
+@dataclass(frozen=True, slots=True)
+class OwnCosts:
+    """What owning costs besides the accelerators. Per node or per accelerator; `years` of useful life."""
+
+    host_usd: Quoted  # per node
+    dram_usd_per_gb: Quoted
+    dram_bytes: Quoted  # per node
+    ssd_usd_per_gb: Quoted
+    ssd_bytes: Quoted  # per node
+    nic_usd: Quoted  # per accelerator
+    switch_usd: Quoted  # per accelerator
+    operations_fraction: Quoted  # of what was bought, a year
+    interest_fraction: Quoted
+    years: Quoted
+    electricity_usd_per_kwh: Quoted
+    pue_factor: Quoted
+    host_watts: Quoted  # per accelerator
+    power_use_fraction: Quoted  # mean over nameplate power
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """How a scenario wants to be priced. `basis` empty: the first that every candidate has; own: from parts."""
+
+    basis: str = ""
+    duty_fraction: float = 1.0  # mean load over the load of the scenario, round the clock
+    own: OwnCosts | None = None
+    purchase_usd: Mapping[str, Quoted] = field(default_factory=dict)  # by accelerator, over the catalog's
+    rent_usd_per_hour: Mapping[str, Quoted] = field(default_factory=dict)  # by accelerator: the basis `sheet`
+
+
 FailureDomain = Literal["worker", "node", "rack"]
 
 
@@ -554,6 +586,7 @@ class Scenario:
     router: Router = "least-outstanding"  # goes by all requests in flight, or by the prompts that wait
     reliability: Reliability | None = None
     availability: Availability | None = None
+    costs: Costs = Costs()
 
     def accelerator(self, accelerator_id: str) -> Accelerator:
         for accelerator in (*self.prefill_accelerators, *self.decode_accelerators):
@@ -639,12 +672,36 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class CostLine:
+    """One part of a price, with the range that its quotes leave and where they come from."""
+
+    name: str
+    usd_per_hour: float
+    low_usd_per_hour: float
+    high_usd_per_hour: float
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFlip:
+    """A price at which another plan would be as cheap: `factor` times what it is now."""
+
+    name: str
+    factor: float
+    alternative: int  # its place among the alternatives
+    within_range: bool  # whether quotes of that price reach so far
+
+
+@dataclass(frozen=True, slots=True)
 class Money:
     basis: str  # price basis, empty when a price is missing
     usd_per_hour: float | None
-    usd_per_mtok: Mapping[str, float]  # input, output
+    usd_per_mtok: Mapping[str, float]  # input, cached_input, output
     watts: float | None
     joules_per_output_token: float | None
+    usd_per_request: float | None = None
+    lines: tuple[CostLine, ...] = ()  # sum to usd_per_hour
+    flips: tuple[PriceFlip, ...] = ()  # nearest first
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,10 @@ _KINDS: dict[str, _Kind] = {
         },
     ),
     "usd": _Kind("an amount of money", "USD", {"USD": 1.0, "$": 1.0}),
+    "usd_per_gb": _Kind("a price per gigabyte", "USD/GB", {"USD/GB": 1.0, "$/GB": 1.0, "USD/TB": 1e-3, "$/TB": 1e-3}),
+    "usd_per_kwh": _Kind(
+        "a price of energy", "USD/kWh", {"USD/kWh": 1.0, "$/kWh": 1.0, "USD/MWh": 1e-3, "$/MWh": 1e-3}
+    ),
     "usd_per_hour": _Kind("a price per hour", "USD/h", {"USD/h": 1.0, "USD/hour": 1.0, "$/h": 1.0, "$/hour": 1.0}),
     "usd_per_mtok": _Kind(
         "a price per million tokens",
@@ -246,12 +250,12 @@ def format_fraction(fraction: float) -> str:
 
 
 def format_availability(fraction: float) -> str:
-    """A share of the time with two digits of what is missed: "99.95%", "99.99958%", "62.0%"."""
+    """A share of the time with two digits of what is missed: "99.95%", "99.99958%", "62%"."""
     missed = 1.0 - fraction
     if missed <= 0.0:
         return "100%"
-    digits = max(0, 1 - floor(log10(100.0 * missed))) if missed < 0.5 else 1
-    return f"{100.0 * fraction:.{digits}f}%"
+    digits = max(1, 1 - floor(log10(100.0 * missed) + 1e-9))
+    return f"{100.0 * fraction:.{digits}f}".rstrip("0").rstrip(".") + "%"
 
 
 def _three(value: float) -> str:

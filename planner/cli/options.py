@@ -61,6 +61,12 @@ CatalogOption = Annotated[
     list[Path] | None,
     typer.Option("--catalog", metavar="DIR", help="Folder of your own hardware and models; may be given again."),
 ]
+CurrencyOption = Annotated[
+    str,
+    typer.Option(
+        "--currency", metavar="CODE=USD", show_default="USD", help="Show money in it, e.g. EUR=1.09: 1.09 USD each."
+    ),
+]
 VerboseOption = Annotated[
     int,
     typer.Option(

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from planner.cli.options import CatalogOption, OutOption, QuietOption, ResultFormat, ResultFormatOption, VerboseOption
+from planner.cli.options import (
+    CatalogOption,
+    CurrencyOption,
+    OutOption,
+    QuietOption,
+    ResultFormat,
+    ResultFormatOption,
+    VerboseOption,
+)
 from planner.cli.streams import check_out
 
 if TYPE_CHECKING:
     from planner.records import Plan, Scenario
+    from planner.review.currency import Currency
 
 NOTHING_FITS = 1
 
@@ -24,6 +33,7 @@ def size(
     shape: ResultFormatOption = ResultFormat.table,
     out: OutOption = None,
     catalog: CatalogOption = None,
+    currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
     quiet: QuietOption = 0,
 ) -> int:
@@ -34,8 +44,9 @@ def size(
     Exit code 0 when one does, 1 when nothing fits (the nearest miss is printed), 2 when the input is at fault.
     """
     check_out(out, [scenario])
+    money = currency_of(currency, shape)
     plan = answer(scenario, tuple(catalog or ()), "size")
-    show(plan, shape, out, verbose, quiet)
+    show(plan, shape, out, verbose, quiet, money)
     return NOTHING_FITS if plan.verdict == "infeasible" else 0
 
 
@@ -48,6 +59,7 @@ def evaluate(
         list[Path] | None,
         typer.Option("--from", metavar="FILE", help="Script, manifest or folder of what runs; may be given again."),
     ] = None,
+    currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
     quiet: QuietOption = 0,
 ) -> int:
@@ -67,8 +79,29 @@ def evaluate(
         write_document(imported_result(scenario, launch, tuple(catalog or ())), shape.value, out, verbose, quiet)
         return 0
     check_out(out, [scenario])
-    show(answer(scenario, tuple(catalog or ()), "evaluate"), shape, out, verbose, quiet)
+    money = currency_of(currency, shape)
+    show(answer(scenario, tuple(catalog or ()), "evaluate"), shape, out, verbose, quiet, money)
     return 0
+
+
+def currency_of(text: str, shape: ResultFormat) -> Currency | None:
+    """The currency of ``EUR=1.09``, None for USD; InputError with what was wanted."""
+    from planner.errors import InputError
+    from planner.review.currency import Currency
+    from planner.units import shown
+
+    if text in ("", "USD"):
+        return None
+    code, _, rate = text.partition("=")
+    try:
+        usd = float(rate)
+    except ValueError:
+        usd = 0.0
+    if not (len(code) == 3 and code.isascii() and code.isalpha() and code.isupper()) or not 1e-9 < usd < 1e9:
+        raise InputError(f"--currency: {shown(text)}; want three letters and what one costs in USD, e.g. EUR=1.09")
+    if shape is not ResultFormat.table:
+        raise InputError(f"--currency: only the table shows {code}; names of the other formats say USD")
+    return Currency(code, usd)
 
 
 def answer(path: Path, catalog: tuple[Path, ...], question: Literal["size", "evaluate"]) -> Plan:
@@ -105,9 +138,15 @@ def answered(
     return plan
 
 
-def show(plan: Plan, shape: ResultFormat, out: Path | None, verbose: int, quiet: int) -> None:
+def show(
+    plan: Plan, shape: ResultFormat, out: Path | None, verbose: int, quiet: int, currency: Currency | None = None
+) -> None:
     """Write the result document of a plan."""
     from planner.cli.formats import write_document
+    from planner.review.currency import converted
     from planner.review.document import document
 
-    write_document(document(plan), shape.value, out, verbose, quiet)
+    result = document(plan)
+    if currency is not None:
+        result = {**converted(result, currency), "currency": currency.code}
+    write_document(result, shape.value, out, verbose, quiet)

@@ -16,7 +16,8 @@ from planner.files.checks import CheckReader, budgets_of, only_judged, place_of,
 from planner.files.deployment import DeploymentReader
 from planner.files.models import load_model
 from planner.files.nearest import did_you_mean
-from planner.files.quoted import given, read_reliability
+from planner.files.quoted import given, read_cost_sheet, read_own_costs, read_reliability
+from planner.files.reading import read_bytes, sha256
 from planner.files.schema import validate
 from planner.files.workload import WorkloadReader, beyond_context_fraction
 from planner.files.yamlfile import Document, FieldPath
@@ -25,6 +26,7 @@ from planner.records import (
     Accelerator,
     Availability,
     Check,
+    Costs,
     Deployment,
     EngineProfile,
     FailureDomain,
@@ -38,6 +40,7 @@ from planner.records import (
 )
 from planner.units import format_fraction, format_seconds, shown
 
+_BASES = {"on-demand": "cloud_low", "3-year": "rent3y"}  # in words, and as the catalog calls them
 _NOTED_FRACTION = 1e-3  # of requests past the model's context, from which a note says so
 
 
@@ -105,6 +108,7 @@ class _Reader:
         if workload:
             self._check_gaps(workload, targets)
         self._check_availability()
+        costs = self._costs()
         if self.faults or model is None or engine is None or workload is None:
             raise InputError(sorted(self.faults, key=self._place))
         return Scenario(
@@ -126,6 +130,7 @@ class _Reader:
             checks=checks,
             reliability=self._reliability(),
             availability=self._availability(),
+            costs=costs,
         )
 
     def _fault(self, path: FieldPath, message: str) -> None:
@@ -288,6 +293,32 @@ class _Reader:
         if keys is None or (keys.spare is None and keys.target is None):
             return None
         return Availability(keys.spare, keys.target, cast(FailureDomain, keys.domain))
+
+    def _costs(self) -> Costs:
+        """Prices by the file's own sheet where it names one. Owning is priced from the shipped sheet otherwise."""
+        keys = self.keys.cost
+        if keys is None:
+            return Costs()
+        found = Costs(own=read_own_costs())
+        if keys.sheet is not None:
+            path = self.path.parent / keys.sheet
+            try:
+                found = read_cost_sheet(path, self._accelerator_id)
+                self.inputs.append(InputFile(keys.sheet, sha256(read_bytes(path, yamlfile.MOST_BYTES))))
+            except InputError as error:
+                self._adopt(error, ("cost", "sheet"))
+        basis = _BASES.get(keys.basis or "", keys.basis or "")
+        if not basis and found.rent_usd_per_hour:
+            basis = "sheet"
+        if basis == "sheet" and not found.rent_usd_per_hour and not self.faults:
+            self._fault(("cost", "basis"), "wants a sheet with rent: {h100-sxm: 2.10 USD/h}")
+        return replace(found, basis=basis, duty_fraction=keys.duty)
+
+    def _accelerator_id(self, name: str) -> str | None:
+        try:
+            return self.catalog.accelerator_path(name).stem
+        except KeyError:
+            return None
 
     def _check_availability(self) -> None:
         keys = self.keys.availability

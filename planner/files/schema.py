@@ -84,6 +84,13 @@ def _spare(value: object) -> int:
     return int(value)
 
 
+def _duty(value: object) -> float:
+    share = units.parse(value, "fraction")
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"{shown(value)} is not a share above 0 and up to 100 %; want e.g. 40 %")
+    return share
+
+
 def _share(value: object) -> float:
     share = units.parse(value, "fraction")
     if not 0.0 < share < 1.0:
@@ -150,6 +157,7 @@ Latency = Annotated[float, BeforeValidator(partial(_quantity, kind="seconds")), 
 RequestRate = Annotated[float, BeforeValidator(partial(_quantity, kind="requests_per_s")), _written("12 /s")]
 ByteRate = Annotated[float, BeforeValidator(partial(_quantity, kind="bytes_per_s")), _written("400 Gb/s")]
 UsdPerHour = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_hour")), _written("200 USD/h")]
+Power = Annotated[float, BeforeValidator(partial(_quantity, kind="watts")), _written("40 kW")]
 UsdPerMtok = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_mtok")), _written("1.20 USD/Mtok")]
 Ratio = Annotated[float, BeforeValidator(_ratio), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 _SCV = partial(_number, least=0, most=lengths.MOST_SCV, what="a squared coefficient of variation")
@@ -282,6 +290,7 @@ class BudgetKeys(_Keys):
     usd_per_hour: UsdPerHour | None = None
     usd_per_mtok_output: UsdPerMtok | None = None
     usd_per_mtok_input: UsdPerMtok | None = None
+    watts: Power | None = None
 
 
 class AvailabilityKeys(_Keys):
@@ -296,6 +305,15 @@ class AvailabilityKeys(_Keys):
     domain: Annotated[str, BeforeValidator(partial(_choice, names=DOMAINS)), _one_of(DOMAINS)] = "worker"
     mtbf: Latency | None = None
     repair: Latency | None = None
+
+
+class CostKeys(_Keys):
+    """How to price: a `basis` (`on-demand`, `3-year`, `own`, `sheet`, or one of the catalog), a `sheet` of your own
+    prices, and `duty`, the mean load over that of the scenario, round the clock."""
+
+    basis: Text | None = None
+    sheet: Text | None = None
+    duty: Annotated[float, BeforeValidator(_duty), _written("40 %")] = 1.0
 
 
 class PoolKeys(_Keys):
@@ -342,6 +360,7 @@ class ScenarioKeys(_Keys):
     targets: TargetKeys | None = None
     budgets: BudgetKeys | None = None
     checks: Expressions | None = None
+    cost: CostKeys | None = None
     availability: AvailabilityKeys | None = None
     deployment: DeploymentKeys | None = None
 

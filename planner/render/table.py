@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.render.breakdown import bands_section, memory_section, parts_section, pool_text, pools, pools_section
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.cost import cost_section
 from planner.render.imported import imported_section
 from planner.render.inputs import inputs_section
 from planner.render.resilience import resilience_section
@@ -80,7 +81,13 @@ def report(document: Document, pen: Pen, *, notes: bool = True, inputs: bool = F
     for section in sections:
         if section:
             lines += [*section, ""]
-    return pen.finish(lines[:-1])
+    return in_currency(document, pen.finish(lines[:-1]))
+
+
+def in_currency(document: Document, text: str) -> str:
+    """Text whose amounts were converted already, with the three letters of their currency for USD."""
+    code = document.get("currency")
+    return re.sub(r"\bUSD\b", str(code), text) if code else text
 
 
 def _held(document: Document, pen: Pen) -> list[list[str]]:
@@ -89,6 +96,7 @@ def _held(document: Document, pen: Pen) -> list[list[str]]:
         _checks(document, pen),
         resilience_section(document, pen),
         _latency(document, pen),
+        cost_section(document, pen),
         pools_section(document, pen),
         memory_section(document, pen),
         parts_section(document, pen, "Mean TTFT, where it goes", "ttft_parts_s"),
@@ -103,7 +111,7 @@ def verdict_line(document: Document, pen: Pen | None = None) -> str:
     """The answer in one line: what to buy and what it costs, or that nothing fits."""
     pen = pen or Pen(unicode=False)
     tone = "good" if document["verdict"] == "feasible" else "bad"
-    return f"{pen.paint(document['verdict'].upper(), tone)}  {pen.heading(_answer(document))}"
+    return in_currency(document, f"{pen.paint(document['verdict'].upper(), tone)}  {pen.heading(_answer(document))}")
 
 
 def _verdict_lines(document: Document, pen: Pen) -> list[str]:
@@ -135,7 +143,7 @@ def _cost(document: Document) -> str:
         return ", price unknown"
     text = f", {value_text(plan['usd_per_hour'], 'USD/h')} ({plan['price_basis']})"
     for side, price in document["usd_per_mtok"].items():
-        text += f", {value_text(price, 'USD/Mtok')} {side}" if price is not None else ""
+        text += f", {value_text(price, 'USD/Mtok')} {side.replace('_', ' ')}" if price is not None else ""
     return text
 
 

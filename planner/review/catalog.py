@@ -40,6 +40,7 @@ DEGREES = (1, 2, 4, 8, 16, 32, 64)  # of parallelism, that are tried and explain
 # Fields of an accelerator that are no values with a source of their own.
 NOT_VALUES = {
     "id", "vendor", "status", "scaleup_name", "fits", "efficiency_like", "provenance", "notes", "sha256",
+    "fabric_usd_per_hour",
     "usd_per_hour",
 }  # fmt: skip
 

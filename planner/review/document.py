@@ -43,7 +43,8 @@ GIVEN_POLICY = "plan and prediction describe the deployment as given; `planner s
 NEAREST_POLICY = "plan and prediction describe the candidate that comes nearest to every limit; no limit was relaxed"
 NO_CANDIDATE_POLICY = "no candidate can hold the model, so there is no plan to describe"
 
-TOKEN_SIDES = ("input", "output")
+TOKEN_SIDES = ("input", "cached_input", "output")
+HOURS_PER_YEAR = 8760.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ def document(plan: Plan, baseline: Mapping[str, Any] | None = None) -> Document:
         "limits": [_limit(limit) for limit in _ranked(plan.limits)],
         "kv": _kv(scenario, plan.prediction),
         "usd_per_mtok": {side: plan.money.usd_per_mtok.get(side) if plan.money else None for side in TOKEN_SIDES},
+        "cost": _cost(plan) if plan.money else None,
         "energy": {
             "watts": plan.money.watts if plan.money else None,
             "joules_per_output_token": plan.money.joules_per_output_token if plan.money else None,
@@ -266,6 +268,23 @@ def _kv(scenario: Scenario, prediction: Prediction | None) -> Document:
         },
         "tiers": [{"tier": "hbm", "capacity_tokens": capacity_tokens}],
         "transfer": asdict(transfer) if transfer else None,
+    }
+
+
+def _cost(plan: Plan) -> Document:
+    """The price by part, with the range of its quotes, and the prices that would make another plan as cheap."""
+    spent, money = plan.money, plan.money.usd_per_hour if plan.money else None
+    if spent is None:
+        return {}
+    return {
+        "usd_per_hour": money,
+        "usd_per_year": None if money is None else money * HOURS_PER_YEAR,
+        "usd_per_request": spent.usd_per_request,
+        "duty_fraction": plan.scenario.costs.duty_fraction,
+        "low_usd_per_hour": sum(line.low_usd_per_hour for line in spent.lines) if spent.lines else None,
+        "high_usd_per_hour": sum(line.high_usd_per_hour for line in spent.lines) if spent.lines else None,
+        "lines": [{**asdict(line), **asdict(line.provenance)} for line in spent.lines],
+        "flips": [asdict(flip) for flip in spent.flips],
     }
 
 

@@ -199,7 +199,9 @@ def undominated(
     if not items:
         return []
     speed, work = (np.array(column) for column in zip(*(merits(role) for _, role in items), strict=True))
-    worker = np.array([worker_usd_per_hour(pool, role.accelerator, basis) for pool, role in items])
+    worker = np.array(
+        [worker_usd_per_hour(pool, role.accelerator, basis, role.name != "colocated") for pool, role in items]
+    )
     price = work * worker
     lost = np.zeros(len(items), dtype=bool)
     for index in np.lexsort((worker, price, speed)):  # best first, so that of equals one stays

@@ -72,7 +72,7 @@ def with_arrival_scv(scenario: Scenario, scv: float) -> Scenario:
     """
     workload = scenario.workload
     if scv == 1.0:
-        return _working(scenario, replace(workload, arrivals=None))
+        return _working(scenario, replace(workload, arrivals=None, blocks=None))
     random = np.random.default_rng(0)
     gaps_s = random.permutation(_gap_quantiles(scv, RENEWAL_REQUESTS)) / workload.requests_per_s
     lengths = workload.lengths
@@ -83,7 +83,7 @@ def with_arrival_scv(scenario: Scenario, scv: float) -> Scenario:
     cached = None if lengths.cached_tokens is None else lengths.cached_tokens[drawn]
     tokens = (lengths.input_tokens[drawn], lengths.output_tokens[drawn])
     arrivals = Arrivals(times_s, *tokens, float(times_s[-1]), cached)
-    return _working(scenario, replace(workload, arrivals=arrivals))
+    return _working(scenario, replace(workload, arrivals=arrivals, blocks=None))
 
 
 def _gap_quantiles(scv: float, count: int) -> Floats:
@@ -160,7 +160,7 @@ def _lengths_changed(scenario: Scenario, inputs: _Change, outputs: _Change) -> S
             input_tokens=inputs(arrivals.input_tokens, even),
             output_tokens=outputs(arrivals.output_tokens, even),
         )
-    return _working(scenario, replace(workload, lengths=changed, arrivals=arrivals))
+    return _working(scenario, replace(workload, lengths=changed, arrivals=arrivals, blocks=None))
 
 
 # ---------------------------------------------------------------------------------------------------------------- plan

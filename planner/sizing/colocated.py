@@ -143,7 +143,8 @@ def _judge(
     usd = worker_usd_per_hour(pool, role.accelerator, basis) * workers
     accelerators = pool.worker_accelerators * workers
     share = prompt_share(law.prefill_share @ traffic.window_weights, np.where(law.usable, law.mean_batch, 1.0))
-    over_budget = budget_violation(scenario.budgets, traffic, usd, accelerators, (usd * share, usd * (1.0 - share)))
+    watts = accelerators * (role.accelerator.all_in_watts or role.accelerator.tdp_watts or 0.0)
+    over_budget = budget_violation(scenario, role, usd, accelerators, (usd * share, usd * (1.0 - share)), watts)
     over_budget = np.maximum(over_budget, short)
 
     def deployment(index: int) -> Deployment:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 import numpy as np
 
 from planner.records import Accelerator, Deployment, Floats, Money, Pool, Prediction, Scenario
+from planner.roofline.steps import prefill_s
+from planner.serving.role import Role, RoleName, build_role
+from planner.serving.traffic import traffic
+from planner.sizing.tco import cost_lines, spans_nodes
 
 BASES = ("rent3y", "cloud_low")  # in order of preference, before any other; never mixed in one ranking (HOUSE §7)
 SECONDS_PER_HOUR = 3600.0
 TOKENS_PER_MTOK = 1e6
 
 
-def price_basis(accelerators: Iterable[Accelerator]) -> str:
-    """The first basis on which every candidate has a price; empty when there is none, and accelerators rank."""
+def price_basis(accelerators: Iterable[Accelerator], asked: str = "") -> str:
+    """The basis asked for, else the first on which every candidate has a price; empty when there is none."""
+    if asked:
+        return asked
     candidates = tuple(accelerators)
     others = sorted({basis for accelerator in candidates for basis in accelerator.usd_per_hour} - set(BASES))
     for basis in (*BASES, *others):
@@ -25,16 +32,26 @@ def price_basis(accelerators: Iterable[Accelerator]) -> str:
 
 def ranked_usd_per_hour(scenario: Scenario, deployment: Deployment, basis: str) -> float:
     """Rent on a basis that every pool has [USD/h]; its accelerators where there is no price to rank by."""
-    return sum(_pool_usd_per_hour(scenario, pool, basis) for pool in deployment.pools)
+    apart = deployment.prefill is not None
+    return sum(_pool_usd_per_hour(scenario, pool, basis, apart) for pool in deployment.pools)
 
 
-def worker_usd_per_hour(pool: Pool, accelerator: Accelerator, basis: str) -> float:
-    """Rent of one worker, or its accelerators where there is no price to rank by."""
-    return pool.worker_accelerators * (accelerator.usd_per_hour[basis] if basis else 1.0)
+def worker_usd_per_hour(pool: Pool, accelerator: Accelerator, basis: str, apart: bool = False) -> float:
+    """Rent of one worker, or its accelerators where there is no price to rank by.
+
+    Where the fabric between nodes has a price of its own it is paid by pools that are `apart`, whose caches cross it,
+    and by workers that are wider than a node.
+    """
+    if not basis:
+        return float(pool.worker_accelerators)
+    usd = accelerator.usd_per_hour[basis]
+    if apart or spans_nodes(pool.worker_accelerators, accelerator):
+        usd += accelerator.fabric_usd_per_hour.get(basis, 0.0)
+    return pool.worker_accelerators * usd
 
 
-def _pool_usd_per_hour(scenario: Scenario, pool: Pool, basis: str) -> float:
-    return pool.replicas * worker_usd_per_hour(pool, scenario.accelerator(pool.accelerator), basis)
+def _pool_usd_per_hour(scenario: Scenario, pool: Pool, basis: str, apart: bool) -> float:
+    return pool.replicas * worker_usd_per_hour(pool, scenario.accelerator(pool.accelerator), basis, apart)
 
 
 def prompt_share(prefill_time_fraction: Floats | float, mean_batch: Floats | float) -> Floats:
@@ -55,50 +72,101 @@ def pool_usd_per_hour(
 
     `mean_batch` is per worker of the pool that decodes.
     """
-    decode_usd = _pool_usd_per_hour(scenario, deployment.decode, basis)
+    decode_usd = _pool_usd_per_hour(scenario, deployment.decode, basis, deployment.prefill is not None)
     if deployment.prefill is not None:
-        return {"input": _pool_usd_per_hour(scenario, deployment.prefill, basis), "output": decode_usd}
+        return {"input": _pool_usd_per_hour(scenario, deployment.prefill, basis, True), "output": decode_usd}
     share = float(prompt_share(prefill_time_fraction, mean_batch))
     return {"input": decode_usd * share, "output": decode_usd * (1.0 - share)}
 
 
-def usd_per_mtok(scenario: Scenario, usd_per_hour: Mapping[str, float]) -> dict[str, float]:
-    """Price of a million tokens of each side at the long-run mean load, not at the peak that was sized for."""
-    workload = scenario.workload
-    tokens = {"input": workload.lengths.input_tokens, "output": workload.lengths.output_tokens}
-    per_s = {side: workload.requests_per_s * float(workload.lengths.weights @ tokens[side]) for side in usd_per_hour}
-    return {
-        side: usd / (per_s[side] * SECONDS_PER_HOUR) * TOKENS_PER_MTOK
-        for side, usd in usd_per_hour.items()
-        if per_s[side] > 0.0
+def usd_per_mtok(
+    scenario: Scenario, usd_per_hour: Mapping[str, float], cached_time_fraction: float = 0.0
+) -> dict[str, float]:
+    """Price of a million tokens of each side at the mean load round the clock, not at the peak that was sized for.
+
+    Prompt tokens found in a cache are priced apart: they carry `cached_time_fraction` of the time that prompts take.
+    """
+    tokens = tokens_per_hour(scenario)
+    usd = {
+        "input": usd_per_hour["input"] * (1.0 - cached_time_fraction),
+        "cached_input": usd_per_hour["input"] * cached_time_fraction,
+        "output": usd_per_hour["output"],
     }
+    return {side: usd[side] / count * TOKENS_PER_MTOK for side, count in tokens.items() if count > 0.0}
+
+
+def tokens_per_hour(scenario: Scenario) -> dict[str, float]:
+    """Tokens of each side that are paid for [tokens/h]: the mean rate, times the share of it that is there all day."""
+    workload, lengths = scenario.workload, scenario.workload.lengths
+    cached = lengths.cached_tokens
+    if cached is None:
+        cached = lengths.input_tokens * workload.prefix_hit_fraction
+    per_hour = workload.requests_per_s * scenario.costs.duty_fraction * SECONDS_PER_HOUR
+    found = float(lengths.weights @ np.minimum(cached, np.maximum(lengths.input_tokens - 1.0, 0.0)))
+    return {
+        "input": per_hour * (float(lengths.weights @ lengths.input_tokens) - found),
+        "cached_input": per_hour * found,
+        "output": per_hour * float(lengths.weights @ lengths.output_tokens),
+    }
+
+
+def cached_time_fraction(role: Role) -> float:
+    """Share of the prefill time that tokens found in a cache cost: what attending to them adds."""
+    traffic = role.traffic
+    if not traffic.cached_tokens.any():
+        return 0.0
+    alone = prefill_s(role.worker, traffic.new_tokens, role.token_budget, busy_ranks=role.dp).total_s
+    whole = float(traffic.input_weights @ role.service_s)
+    return max(1.0 - float(traffic.input_weights @ np.asarray(alone)) * role.step_factor / whole, 0.0)
 
 
 def budgets_used(
     scenario: Scenario, deployment: Deployment, basis: str, prefill_time_fraction: float, mean_batch: float
 ) -> list[tuple[float, str]]:
     """Value / limit of every budget, with its name; those in USD only where there is a price."""
-    values = {"accelerators": float(deployment.accelerators)}
+    values = {"accelerators": float(deployment.accelerators), "watts": watts_of(scenario, deployment)}
     if basis:
         usd = pool_usd_per_hour(scenario, deployment, basis, prefill_time_fraction, mean_batch)
         values["usd_per_hour"] = sum(usd.values())
         values |= {f"usd_per_mtok_{side}": price for side, price in usd_per_mtok(scenario, usd).items()}
-    return [(values[b.name] / b.limit, b.name) for b in scenario.budgets if b.name in values]
+    known = ((budget, values.get(budget.name)) for budget in scenario.budgets)
+    return [(value / budget.limit, budget.name) for budget, value in known if value is not None]
 
 
 def money(scenario: Scenario, deployment: Deployment, prediction: Prediction, basis: str) -> Money:
-    """Rent, cost per million tokens and power. Tokens have no price where the deployment does not carry the load."""
-    watts = _watts(scenario, deployment)
+    """Rent by part, cost per million tokens, power. Tokens have no price where the deployment cannot carry the load."""
+    watts = watts_of(scenario, deployment)
     carried = prediction.requests_per_s_max >= scenario.workload.requests_per_s
     output_per_s = prediction.output_tokens_per_s
     joules = watts / output_per_s if watts is not None and carried and output_per_s > 0.0 else None
     if not basis:
         return Money("", None, {}, watts, joules)
     usd = pool_usd_per_hour(scenario, deployment, basis, prediction.prefill_time_fraction, prediction.decode.mean_batch)
-    return Money(basis, sum(usd.values()), usd_per_mtok(scenario, usd) if carried else {}, watts, joules)
+    total = sum(usd.values())
+    requests_per_hour = scenario.workload.requests_per_s * scenario.costs.duty_fraction * SECONDS_PER_HOUR
+    return Money(
+        basis,
+        total,
+        usd_per_mtok(scenario, usd, _cached_fraction(scenario, deployment)) if carried else {},
+        watts,
+        joules,
+        total / requests_per_hour if carried else None,
+        cost_lines(scenario, deployment, basis),
+    )
 
 
-def _watts(scenario: Scenario, deployment: Deployment) -> float | None:
+def _cached_fraction(scenario: Scenario, deployment: Deployment) -> float:
+    if tokens_per_hour(scenario)["cached_input"] <= 0.0:
+        return 0.0
+    pool, name = deployment.prefill or deployment.decode, "prefill" if deployment.prefill else "colocated"
+    accelerator = scenario.accelerator(pool.accelerator)
+    return cached_time_fraction(
+        build_role(scenario, traffic(scenario.workload), cast(RoleName, name), pool, accelerator)
+    )
+
+
+def watts_of(scenario: Scenario, deployment: Deployment) -> float | None:
+    """Power with host, network and cooling where the catalog has it, of the board otherwise; None where unknown [W]."""
     total = 0.0
     for pool in deployment.pools:
         accelerator = scenario.accelerator(pool.accelerator)

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from planner.records import Deployment, Limit, Money, Pool, PoolState, Prediction, Resilience, Scenario, Target
 from planner.sizing.candidates import MAX_UTILIZATION
+from planner.units import format_availability
 
 BINDING_SLACK = 0.1
 LOST = "workers_lost."
+SECONDS_PER_YEAR = 8760.0 * 3600.0
 
 
 def limits(
@@ -34,7 +36,7 @@ def target_value(prediction: Prediction, target: Target) -> float:
 
 
 def _lost(scenario: Scenario, lost: Resilience) -> Iterator[Limit]:
-    """Targets with the spare workers gone, and the share of the time that more than those are."""
+    """Targets with the spare workers gone, and for how long in a year more than those are."""
     by_metric = {"ttft": lost.ttft_s, "itl": lost.itl_s, "tpot": lost.tpot_s, "e2e": lost.e2e_s}
     relax = "one more spare worker in the pool that is busiest then"
     for target in scenario.targets:
@@ -42,8 +44,10 @@ def _lost(scenario: Scenario, lost: Resilience) -> Iterator[Limit]:
         yield _limit(name, by_metric[target.metric][target.statistic], target.limit_s, "s", relax)
     if lost.target_fraction is not None:
         least = min(lost.pools, key=lambda name: lost.pools[name].held_fraction)
-        relax = f"{lost.held_fraction:.4%} is reached; more spare {least} workers, a shorter repair or smaller workers"
-        yield _limit(f"{LOST}unavailability", 1.0 - lost.held_fraction, 1.0 - lost.target_fraction, "1", relax)
+        reached = format_availability(lost.held_fraction)
+        relax = f"{reached} is reached; more spare {least} workers, a shorter repair or smaller workers"
+        out, allowed = 1.0 - lost.held_fraction, 1.0 - lost.target_fraction
+        yield _limit(f"{LOST}out_in_a_year", out * SECONDS_PER_YEAR, allowed * SECONDS_PER_YEAR, "s", relax)
 
 
 def _limit(name: str, value: float, limit: float, unit: str, relax: str) -> Limit:
@@ -112,6 +116,7 @@ def _budgets(scenario: Scenario, deployment: Deployment, money: Money) -> Iterat
         "usd_per_hour": money.usd_per_hour,
         "usd_per_mtok_input": money.usd_per_mtok.get("input"),
         "usd_per_mtok_output": money.usd_per_mtok.get("output"),
+        "watts": money.watts,
     }
     for budget in scenario.budgets:
         value = values[budget.name]

@@ -31,6 +31,7 @@ from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import LOST, limits
 from planner.sizing.resilience import named_pools, resilience, with_spares
 from planner.sizing.search import Candidate, Found
+from planner.sizing.tco import price_flips, priced
 
 TRIED = 24  # best candidates of a group that are re-evaluated before the nearest miss is taken
 MOST_ALTERNATIVES = 4
@@ -64,8 +65,9 @@ def size(scenario: Scenario) -> Plan:
 
     Infeasible is a verdict, with the nearest miss as its plan. Raises FieldError when the engine runs no mode.
     """
+    scenario = priced(scenario)
     load = traffic(scenario.workload)
-    basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators))
+    basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators), scenario.costs.basis)
     _refuse_unpriced(scenario, basis)
     _refuse_unrunnable(scenario)
     results = [_search(scenario, load, mode, basis) for mode in MODES if not why_not_mode(scenario.engine, mode)]
@@ -106,7 +108,9 @@ def evaluate(scenario: Scenario) -> Plan:
     deployment = scenario.deployment
     if deployment is None:
         raise FieldError("deployment", "nothing to evaluate: give a deployment, or let `planner size` find one")
-    basis = price_basis(scenario.accelerator(pool.accelerator) for pool in deployment.pools)
+    scenario = priced(scenario)
+    used = [scenario.accelerator(pool.accelerator) for pool in deployment.pools]
+    basis = price_basis(used, scenario.costs.basis)
     load = traffic(scenario.workload)
     prediction = predict(scenario, deployment, load)
     return _plan(scenario, deployment, prediction, basis, None, 1, (), resilience(scenario, deployment, load, basis))
@@ -217,6 +221,7 @@ def _plan(
     lost: Resilience | None,
 ) -> Plan:
     spent = money(scenario, deployment, prediction, basis)
+    spent = replace(spent, flips=price_flips(scenario, deployment, alternatives, basis))
     ranked = limits(scenario, deployment, prediction, spent, lost)
     missed = tuple(limit for limit in ranked if limit.value > limit.limit and _is_promise(scenario, limit))
     holds = not missed if feasible is None else feasible

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.engines.rules import why_not_pair
-from planner.records import Budget, Deployment, Floats, Scenario, Target
+from planner.records import Deployment, Floats, Scenario, Target
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
 from planner.sizing.candidates import (
@@ -23,7 +23,7 @@ from planner.sizing.candidates import (
     tightest_s,
     undominated,
 )
-from planner.sizing.cost import SECONDS_PER_HOUR, TOKENS_PER_MTOK, worker_usd_per_hour
+from planner.sizing.cost import TOKENS_PER_MTOK, cached_time_fraction, tokens_per_hour, worker_usd_per_hour
 from planner.sizing.resilience import spare_workers
 
 KEPT_PER_PAIR = 8
@@ -119,13 +119,15 @@ def pair(
     spare_in, short_in = spare_workers(scenario, first.role, first.pool, first.replicas)
     spare_out, short_out = spare_workers(scenario, second.role, second.pool, second.replicas)
     workers_in, workers_out = (first.replicas + spare_in)[:, None], (second.replicas + spare_out)[None, :]
-    usd_in = worker_usd_per_hour(first.pool, first.role.accelerator, basis) * workers_in
-    usd_out = worker_usd_per_hour(second.pool, second.role.accelerator, basis) * workers_out
+    usd_in = worker_usd_per_hour(first.pool, first.role.accelerator, basis, True) * workers_in
+    usd_out = worker_usd_per_hour(second.pool, second.role.accelerator, basis, True) * workers_out
     usd = usd_in + usd_out
     accelerators = first.pool.worker_accelerators * workers_in + second.pool.worker_accelerators * workers_out
     violation = np.maximum(_ttft_violation(scenario, targets, first, second), _gap_violation(targets, second))
     violation = np.maximum(violation, overload(first.utilization)[:, None])
-    over_budget = budget_violation(scenario.budgets, traffic, usd, accelerators, (usd_in, usd_out))
+    watts = _watts(first.role) * first.pool.worker_accelerators * workers_in
+    watts = watts + _watts(second.role) * second.pool.worker_accelerators * workers_out
+    over_budget = budget_violation(scenario, first.role, usd, accelerators, (usd_in, usd_out), watts)
     over_budget = np.maximum(over_budget, np.maximum(short_in[:, None], short_out))
 
     def deployment(index: int) -> Deployment:
@@ -168,19 +170,31 @@ def overload(utilization: Floats) -> Floats:
     return np.where(utilization < NEAR_SATURATION, scaled, np.inf)
 
 
+def _watts(role: Role) -> float:
+    """Of one accelerator; 0 where it is not known, so that no budget is judged by it."""
+    return role.accelerator.all_in_watts or role.accelerator.tdp_watts or 0.0
+
+
 def budget_violation(
-    budgets: Sequence[Budget], traffic: Traffic, usd: Floats, accelerators: Floats, by_pool: tuple[Floats, Floats]
+    scenario: Scenario, role: Role, usd: Floats, accelerators: Floats, by_pool: tuple[Floats, Floats], watts: Floats
 ) -> Floats:
-    """Largest value / limit over the budgets; `by_pool` is USD/h that input and output tokens carry."""
-    mtok_per_hour = traffic.mean_requests_per_s * SECONDS_PER_HOUR / TOKENS_PER_MTOK
+    """Largest value / limit over the budgets; `by_pool` is USD/h that input and output tokens carry.
+
+    `role` prefills: where prompts are found in a cache it says what those tokens carry of it.
+    """
+    worst = np.zeros(usd.shape)
+    if not scenario.budgets:
+        return worst
+    tokens = tokens_per_hour(scenario)
+    fresh = 1.0 - cached_time_fraction(role)
     values = {
         "accelerators": accelerators,
         "usd_per_hour": usd,
-        "usd_per_mtok_input": by_pool[0] / (mtok_per_hour * traffic.mean_input_tokens),
-        "usd_per_mtok_output": by_pool[1] / (mtok_per_hour * traffic.mean_output_tokens),
+        "usd_per_mtok_input": by_pool[0] * fresh / tokens["input"] * TOKENS_PER_MTOK,
+        "usd_per_mtok_output": by_pool[1] / tokens["output"] * TOKENS_PER_MTOK,
+        "watts": watts,
     }
-    worst = np.zeros(usd.shape)
-    for budget in budgets:
+    for budget in scenario.budgets:
         worst = np.maximum(worst, values[budget.name] / budget.limit)
     return worst
 

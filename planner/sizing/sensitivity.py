@@ -18,11 +18,12 @@ from planner.sizing import changes
 from planner.sizing.cost import budgets_used, ranked_usd_per_hour
 from planner.sizing.failures import Failure, failures
 from planner.sizing.limits import decode_name
+from planner.sizing.resilience import with_spares
 from planner.sizing.resize import resized
 from planner.sizing.targets import needs_e2e
 from planner.sizing.variables import VARIABLES, Setting, Variable
 
-HALVINGS = 6  # of the distance to a broken plan, in search of where it breaks
+PRECISION = 0.008  # of the value at which a plan breaks
 BURSTY_SCV = 4.0
 STEP_FACTORS = (0.85, 1.15)  # how well step times are known (MODELLING §12)
 
@@ -141,10 +142,11 @@ class _Study:
         return replace(case, extra_usd_per_hour=usd, extra_accelerators=more, repaired=spare)
 
     def _with_repair(self, case: Case, setting: Setting) -> Case:
-        scenario = setting.scenario
-        repaired = resized(scenario, traffic(scenario.workload), self.deployment, self.basis, setting.step_factor)
-        if repaired is None:
+        scenario, load = setting.scenario, traffic(setting.scenario.workload)
+        needed = resized(scenario, load, self.deployment, self.basis, setting.step_factor)
+        if needed is None:
             return replace(case, extra_usd_per_hour=None, extra_accelerators=None)
+        repaired = with_spares(scenario, needed, load)
         usd = self._usd(repaired) - self.usd if self.basis else None
         more = repaired.accelerators - self.deployment.accelerators
         return replace(case, repaired=repaired, extra_usd_per_hour=usd, extra_accelerators=more)
@@ -194,7 +196,7 @@ class _Study:
     def breaks_at(self, variable: Variable, bad: float) -> tuple[float, str]:
         """Between the value of a plan that holds and `bad`, where it stops: the last that holds, and what breaks."""
         good, tightest = variable.neutral, ""
-        for _ in range(HALVINGS):
+        while abs(math.log(bad / good)) > PRECISION:
             middle = math.sqrt(good * bad)
             setting = variable.change(self.scenario, middle)
             outcome, _ = self.outcome(setting, self.deployment)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md")))
 UNITS = ((1, 1), (2, 1), (3, 1), (5, 2))
 
 _MARKED = re.compile(
@@ -88,6 +88,8 @@ def _run(command: str) -> str:
             scenario = next(index for index, word in enumerate(words) if word.endswith(".yaml"))
             changed = Path(folder) / Path(words[scenario]).name
             changed.write_text((ROOT / words[scenario]).read_text(encoding="utf-8") + more + "\n", encoding="utf-8")
+            data = (ROOT / words[scenario]).parent / "data"
+            (Path(folder) / "data").symlink_to(data, target_is_directory=True)
             words[scenario] = str(changed)
         kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
         done = subprocess.run(

@@ -19,7 +19,8 @@ from planner.review.document import document
 from planner.review.inputs import length_statistics
 
 TOP = [
-    "schema_version", "tool", "inputs", "verdict", "plan", "prediction", "limits", "kv", "usd_per_mtok", "energy",
+    "schema_version", "tool", "inputs", "verdict", "plan", "prediction", "limits", "kv", "usd_per_mtok", "cost",
+    "energy",
     "memory_per_accelerator", "search", "resilience", "alternatives",
 ]  # fmt: skip
 
@@ -68,7 +69,7 @@ def test_one_pool_of_a_colocated_plan(colocated_plan: Plan) -> None:
     assert list(result["memory_per_accelerator"]) == ["colocated"]
     assert result["kv"]["transfer"] is None
     assert result["plan"]["usd_per_hour"] is None and result["plan"]["price_basis"] is None
-    assert result["usd_per_mtok"] == {"input": None, "output": None}
+    assert result["usd_per_mtok"] == {"input": None, "cached_input": None, "output": None}
 
 
 def test_missing_and_infinite_statistics_are_null(infeasible_plan: Plan) -> None:

@@ -145,8 +145,9 @@ def test_a_target_out_of_reach_says_what_is() -> None:
     )
     plan = sizing.size(question(held(0.999), reliability=poor))
     assert plan.verdict == "infeasible"
-    missed = next(limit for limit in plan.missed if limit.name == "workers_lost.unavailability")
-    assert "is reached" in missed.what_would_relax_it and missed.value > 0.001
+    missed = next(limit for limit in plan.missed if limit.name == "workers_lost.out_in_a_year")
+    assert "is reached" in missed.what_would_relax_it
+    assert missed.limit == pytest.approx(0.001 * 8760 * HOUR_S) and missed.value > missed.limit
 
 
 def test_spares_count_against_budgets(plain: Plan) -> None:

@@ -81,7 +81,7 @@ def _reach(name: str, value: float, errors: tuple[float, float]) -> tuple[float,
 
 
 def _band(value: float, below: float, above: float, trust: str, reason: str) -> FormulaBand:
-    low, high = value - below, value + above
+    low, high = float(value) - float(below), float(value) + float(above)  # both may be without bound
     return FormulaBand(max(low, 0.0) if np.isfinite(low) else 0.0, high if np.isfinite(high) else None, trust, reason)
 
 

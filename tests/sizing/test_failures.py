@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import small_scenarios as small
 
+from planner import sizing
 from planner.files.quoted import read_reliability
+from planner.files.scenario import load_scenario
 from planner.records import Deployment, Pool, Scenario
 from planner.serving.predict import evaluate_at
 from planner.serving.traffic import traffic
 from planner.simulation.simulate import Setting, simulate
+from planner.sizing.changes import with_network
 from planner.sizing.failures import Failure, failures
 from planner.sizing.resilience import without
 
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 RELIABILITY = read_reliability()
 FLEET = Deployment("disaggregated", decode=Pool("h100-sxm", 4, tp=1), prefill=Pool("h100-sxm", 4, tp=1))
 SHARED = Deployment("colocated-chunked", decode=Pool("h100-sxm", 5, tp=1, token_budget=2048))
@@ -173,6 +178,62 @@ def test_a_shared_worker_lost_in_simulation() -> None:
     assert event.outcome is not None
     assert mean(found, "lost") == pytest.approx(event.lost_requests, rel=0.25)
     assert mean(found, "itl_s") == pytest.approx(event.outcome.itl_s["p99"], rel=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["heterogeneous", "gpt-oss-120b", "qwen3-32b-fp8", "llama-3.1-70b-azure", "deepseek-r1-mooncake"]
+)
+def test_the_table_of_every_example_in_simulation(name: str) -> None:
+    """Each row of a lost worker, three runs each: what is lost, until when it decodes again, and what follows."""
+    plan = sizing.size(load_scenario(EXAMPLES / f"{name}.yaml"))
+    assert plan.deployment is not None and plan.deployment.prefill is not None and plan.money is not None
+    question = plan.scenario
+    rows = {(e.name, e.route): e for e in failures(question, plan.deployment, plan.money.basis)}
+    requests = 0 if question.workload.arrivals is not None else 8000
+    for pool, workers in (("prefill", plan.deployment.prefill), ("decode", plan.deployment.decode)):
+        if workers.replicas < 2:
+            continue
+        row = rows[f"{pool} worker", "recompute"]
+        runs = [simulate(question, plan.deployment, Setting(requests, seed, fail=pool)).failure for seed in range(3)]
+        found = [run for run in runs if run is not None]
+        assert row.outcome is not None
+        lost = float(np.mean([run.lost_requests for run in found]))
+        last_s = float(np.nanmean([run.restored_last_s if run.lost_requests else 0.0 for run in found]))
+        ttft_s = float(np.nanmean([run.ttft_after_s["p99"].value for run in found]))
+        itl_s = float(np.nanmean([run.itl_after_s["p99"].value for run in found]))
+        assert itl_s == pytest.approx(row.outcome.itl_s["p99"], rel=0.15)
+        assert not lost or 0.7 * row.ttft_added_s < last_s < row.drain_s + 1.0
+        if pool == "decode":
+            assert lost == pytest.approx(row.lost_requests, rel=0.5)
+        else:  # those that waited there count too
+            assert lost < 4.0 * row.lost_requests
+        if np.isfinite(row.outcome.ttft_s["p99"]):
+            assert ttft_s == pytest.approx(row.outcome.ttft_s["p99"], rel=0.25)
+        else:  # it never settles, and the run is as long as the trace
+            assert ttft_s > 2.0 * float(np.nanmean([run.ttft_before_s["p99"].value for run in found]))
+
+
+@pytest.mark.slow
+def test_a_slower_network_in_simulation() -> None:
+    """Half of the cards of every worker gone."""
+    wide = Deployment("disaggregated", decode=Pool("h100-sxm", 3, tp=2), prefill=Pool("h100-sxm", 3, tp=2))
+    row = events(wide)["network card of a decode worker", "no loss"]
+    slower = with_network(question(), 0.5)
+    found = simulate(slower, wide, Setting(requests=8000))
+    assert row.outcome is not None
+    assert found.ttft_s["p99"].value == pytest.approx(row.outcome.ttft_s["p99"], rel=0.2)
+
+
+@pytest.mark.slow
+def test_a_cold_cache_in_simulation() -> None:
+    """One host of one holds every prefix: without it prompts are prefilled in whole."""
+    cached = question(30.0)
+    cached = replace(cached, workload=replace(cached.workload, prefix_hit_fraction=0.5))
+    row = next(e for e in failures(cached, FLEET, "rent3y") if e.name == "cache node")
+    found = simulate(question(30.0), FLEET, Setting(requests=8000))
+    assert row.outcome is not None
+    assert found.ttft_s["p99"].value == pytest.approx(row.outcome.ttft_s["p99"], rel=0.2)
 
 
 def test_nobody_is_forgotten_in_a_failure() -> None:

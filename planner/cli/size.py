@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -71,15 +71,16 @@ def evaluate(
 
     Exit code 0 also when targets are missed (the report says so), 2 when the deployment cannot run.
     """
+    money = currency_of(currency, shape)
     if launch:
         from planner.cli.formats import write_document
         from planner.cli.running import imported_result
 
         check_out(out, [scenario, *launch])
-        write_document(imported_result(scenario, launch, tuple(catalog or ())), shape.value, out, verbose, quiet)
+        result = imported_result(scenario, launch, tuple(catalog or ()))
+        write_document(shown_in(result, money), shape.value, out, verbose, quiet)
         return 0
     check_out(out, [scenario])
-    money = currency_of(currency, shape)
     show(answer(scenario, tuple(catalog or ()), "evaluate"), shape, out, verbose, quiet, money)
     return 0
 
@@ -143,10 +144,15 @@ def show(
 ) -> None:
     """Write the result document of a plan."""
     from planner.cli.formats import write_document
-    from planner.review.currency import converted
     from planner.review.document import document
 
-    result = document(plan)
-    if currency is not None:
-        result = {**converted(result, currency), "currency": currency.code}
-    write_document(result, shape.value, out, verbose, quiet)
+    write_document(shown_in(document(plan), currency), shape.value, out, verbose, quiet)
+
+
+def shown_in(result: Mapping[str, Any], currency: Currency | None) -> Mapping[str, Any]:
+    """The document with its money in `currency`."""
+    if currency is None:
+        return result
+    from planner.review.currency import converted
+
+    return {**converted(result, currency), "currency": currency.code}

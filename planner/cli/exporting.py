@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,13 +46,23 @@ def planned(
         document, told = _of_result(source, target, connector, version, catalog)
     else:
         document, told = _of_scenario(source, target, connector, version, catalog)
-    _refuse_infeasible(document)
-    try:
+    with _whole(source):
+        _refuse_infeasible(document)
         made = launch(document, connector)  # type: ignore[arg-type]  # one of the target's connectors
-        return bundle(made, target, to_json(document)), told
-    except (KeyError, TypeError, AttributeError, StopIteration) as error:
-        missing = f"lacks {error.args[0]}" if isinstance(error, KeyError) else "is not as this program writes it"
-        raise InputError([Fault(f"is no whole result: it {missing}", str(source))]) from None
+        files = bundle(made, target, to_json(document))
+    if source.suffix == ".json":
+        _refuse_unrunnable(document, source, target, connector, catalog)
+    return files, told
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """What a saved result lacks, or holds of another kind, is the user's fault and not ours."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        said = {KeyError: "lacks {}", ValueError: "{}"}.get(type(error), "is not as this program writes it")
+        raise InputError([Fault(f"is no whole result: it {said.format(*error.args)}", str(path))]) from None
 
 
 def _connector(target: Target, asked: str) -> str:
@@ -75,11 +86,12 @@ def _of_scenario(
     if not version and scenario.engine.id in target.engines:
         version = scenario.engine.version
     engine = _engine(target, scenario.engine.id, version, connector, (*catalog, path.parent / "hardware"))
-    told = []
+    changed, told = replace(scenario, engine=engine), []
     if engine.id != scenario.engine.id:
-        told.append(f"the scenario names {scenario.engine.id}; planned again for {engine.id} {engine.version}")
-    changed = replace(scenario, engine=engine)
-    plan = answered(changed, path, "evaluate" if scenario.deployment else "size", _nearest_of(changed))
+        left = ", without its own deployment" if scenario.deployment else ""
+        told.append(f"the scenario names {scenario.engine.id}; planned again for {engine.id} {engine.version}{left}")
+        changed = replace(changed, deployment=None)
+    plan = answered(changed, path, "evaluate" if changed.deployment else "size", _nearest_of(changed))
     return document(plan), told
 
 
@@ -144,18 +156,13 @@ def _of_result(
 ) -> tuple[dict[str, Any], list[str]]:
     """A saved result, for the engine it was made for; for another one its scenario is planned again."""
     document = read_result(path)
-    engine_id = document["inputs"]["engine"]["id"]
-    if engine_id not in target.engines or (version and not _same_version(document, version)):
+    with _whole(path):
+        engine_id, made_version = (str(document["inputs"]["engine"][name]) for name in ("id", "version"))
+        if engine_id in target.engines and version in ("", made_version):
+            return document, []
         scenario = _scenario_of(document, path)
-        made_for = f"{path} was made for {engine_id} {document['inputs']['engine']['version']}"
-        again, told = _of_scenario(scenario, target, connector, version, catalog)
-        return again, [f"{made_for}; {scenario} is planned again", *told]
-    _refuse_unrunnable(document, target, connector, catalog)
-    return document, []
-
-
-def _same_version(document: Mapping[str, Any], version: str) -> bool:
-    return str(document["inputs"]["engine"]["version"]) == version
+    again, told = _of_scenario(scenario, target, connector, version, catalog)
+    return again, [f"{path} was made for {engine_id} {made_version}; {scenario} is planned again", *told]
 
 
 def read_result(path: Path) -> dict[str, Any]:
@@ -200,7 +207,9 @@ def _scenario_of(document: Mapping[str, Any], path: Path) -> Path:
     raise InputError([Fault(f"needs its scenario for another engine: give {named['path']} in its place", str(path))])
 
 
-def _refuse_unrunnable(document: Mapping[str, Any], target: Target, connector: str, catalog: tuple[Path, ...]) -> None:
+def _refuse_unrunnable(
+    document: Mapping[str, Any], path: Path, target: Target, connector: str, catalog: tuple[Path, ...]
+) -> None:
     """Rules may be stricter than when a result was made, and the target's connector may be another one."""
     from planner.engines.rules import nearest, why_not
     from planner.files.models import load_model
@@ -210,7 +219,10 @@ def _refuse_unrunnable(document: Mapping[str, Any], target: Target, connector: s
         return
     model, engine_id = document["inputs"]["model"], document["inputs"]["engine"]["id"]
     engine = _engine(target, engine_id, "", connector, catalog)
-    shape = load_model(model["id"], Path(), catalog)
+    try:
+        shape = load_model(model["id"], Path(), catalog)
+    except InputError as error:
+        raise InputError([Fault(f"inputs.model.id: {error}", str(path))]) from None
     weights = model["weight_dtype"]
     reason = why_not(engine, deployment.mode, deployment.prefill, deployment.decode, shape, weights)
     if reason:

@@ -85,30 +85,46 @@ class Launch:
 
 
 def launch(result: Document, connector: Connector) -> Launch:
-    """The launch of a feasible result document.
+    """The launch of a feasible result document. What goes into scripts is checked: a saved file may hold anything.
 
     Raises
     ------
-    KeyError
-        The document lacks a field of its own schema.
+    KeyError, TypeError
+        The document lacks a field of its own schema, or holds something else there.
+    ValueError
+        A name or a count that no result of ours has.
     """
     inputs, plan = result["inputs"], result["plan"]
     engine, model = inputs["engine"], inputs["model"]
     roles: tuple[RoleName, ...] = ("colocated",) if "colocated" in plan else ("prefill", "decode")
     return Launch(
         name=safe_name(inputs["scenario"]),
-        model=model["id"],
-        engine=engine["id"],
-        engine_version=engine["version"],
-        weights=model["weight_dtype"],
-        checkpoint_format=model["checkpoint_format"],
-        kv_dtype=model["kv_dtype"],
-        mode=plan["mode"],
+        model=_word(model["id"]),
+        engine=_word(engine["id"]),
+        engine_version=_word(engine["version"]),
+        weights=_word(model["weight_dtype"]),
+        checkpoint_format=_word(model["checkpoint_format"]),
+        kv_dtype=_word(model["kv_dtype"]),
+        mode=_word(plan["mode"]),
         connector=connector if len(roles) > 1 else None,
-        block_tokens=engine["memory_rule"]["block_tokens"],
+        block_tokens=_count(engine["memory_rule"]["block_tokens"]),
         workers=tuple(_worker(result, role) for role in roles),
         result=result,
     )
+
+
+def _word(value: Any) -> str:
+    """Text of one line."""
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise ValueError("holds a name that is no line of text")
+    return value
+
+
+def _count(value: Any) -> int:
+    """A whole number from 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("holds a count that is no whole number")
+    return value
 
 
 def safe_name(text: str) -> str:
@@ -121,7 +137,7 @@ def _worker(result: Document, role: RoleName) -> Worker:
     inputs, pool = result["inputs"], result["plan"][role]
     accelerator = next(item for item in inputs["accelerators"] if item["id"] == pool["accelerator"])
     node = accelerator["values"].get("node_accelerators", {}).get("value") or _DEFAULT_NODE
-    engine, dp = inputs["engine"], pool["dp"]
+    engine, dp = inputs["engine"], _count(pool["dp"])
     max_batch = _per_rank(pool.get("max_batch"), engine["max_batch"], dp, role)
     budget = pool.get("token_budget") or (
         max(max_batch or 0, DECODE_TOKEN_BUDGET) if role == "decode" else engine["token_budget"]
@@ -129,27 +145,27 @@ def _worker(result: Document, role: RoleName) -> Worker:
     memory = result["memory_per_accelerator"][role]
     return Worker(
         role=role,
-        accelerator=pool["accelerator"],
+        accelerator=_word(pool["accelerator"]),
         vendor=accelerator["vendor"],
-        replicas=pool["replicas"],
-        tp=pool["tp"],
-        pp=pool["pp"],
-        ep=pool["ep"],
+        replicas=_count(pool["replicas"]),
+        tp=_count(pool["tp"]),
+        pp=_count(pool["pp"]),
+        ep=_count(pool["ep"]),
         dp=dp,
         max_batch=max_batch,
-        token_budget=budget,
+        token_budget=_count(budget),
         memory_fraction=_memory_fraction(engine["memory_rule"], memory, pool["tp"] * pool["pp"] * dp),
         kv_bytes=memory["kv_bytes"],
         longest_tokens=_longest(inputs, role),
-        node_accelerators=node,
+        node_accelerators=_count(node),
     )
 
 
 def _per_rank(max_batch: int | None, engine_max_batch: int, dp: int, role: RoleName) -> int | None:
     """The plan's batch cap per rank. Without one a decoding pool was sized for the engine's largest."""
     if max_batch:
-        return ceil(max_batch / dp)
-    return None if role == "prefill" else engine_max_batch
+        return ceil(_count(max_batch) / dp)
+    return None if role == "prefill" else _count(engine_max_batch)
 
 
 def _longest(inputs: Document, role: RoleName) -> int:

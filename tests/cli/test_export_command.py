@@ -86,6 +86,13 @@ def test_what_the_connector_cannot_move_is_refused_with_the_nearest_plan(run: Ru
 GIVEN = "deployment: {mode: disaggregated, prefill: {accelerator: h100-sxm, tp: 4, replicas: 2}, decode: {%s}}"
 
 
+def test_a_given_deployment_is_for_its_own_engine(run: Run, tmp_path: Path) -> None:
+    path = scenario(tmp_path, more=GIVEN % "accelerator: h100-sxm, tp: 2, replicas: 2")
+    done = run("export", str(path), "--to", "sglang", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert "planned again for sglang 0.5.23, without its own deployment" in done.stderr
+
+
 def test_a_given_deployment_that_cannot_run_names_one_that_does(run: Run, tmp_path: Path) -> None:
     more = GIVEN % "accelerator: h100-sxm, tp: 2, replicas: 2"
     path = scenario(tmp_path, more=more)
@@ -144,6 +151,32 @@ def test_a_result_with_holes_is_the_users(run: Run, tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(json.dumps(document))
     done = run("export", "r.json", "--to", "vllm", "-o", "out")
     assert done.returncode == 2 and "memory_per_accelerator" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("plan", "decode", "replicas"), "1; rm -rf $HOME"),
+        (("plan", "decode", "tp"), 2.5),
+        (("plan", "decode", "max_batch"), "$(id)"),
+        (("plan", "decode", "dp"), 0),
+        (("inputs", "engine", "version"), "0.33.0\nrm -rf $HOME"),
+        (("inputs", "model", "id"), "a/b\nid"),
+        (("inputs", "workload", "longest_input_tokens"), "x"),
+        (("inputs", "workload"), None),
+        (("kv",), 7),
+    ],
+)
+def test_a_result_that_was_tampered_with(run: Run, tmp_path: Path, path: tuple[str, ...], value: object) -> None:
+    document = json.loads(RESULT.read_text())
+    at = document
+    for name in path[:-1]:
+        at = at[name]
+    at[path[-1]] = value
+    (tmp_path / "r.json").write_text(json.dumps(document))
+    done = run("export", "r.json", "--to", "vllm", "-o", "out")
+    assert done.returncode == 2 and "r.json" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_engine_without_the_models_layers(run: Run, tmp_path: Path) -> None:

@@ -313,6 +313,35 @@ class EngineProfile:
 # ---------------------------------------------------------------------------------------------------------- workload
 
 
+@dataclass(frozen=True, slots=True)
+class SubAgents:
+    """Children that a turn of a session starts now and then, all at once; the turn waits for them."""
+
+    children: int
+    every_turns: int  # of the parent, from one burst to the next
+    shared_tokens: float  # prompt that every child of every user shares
+    first_tokens: float  # a child's own task
+    turns: int
+    growth_tokens: float
+    output_tokens: float
+    gap_s: float  # from one turn of a child to its next
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Users who each hold one session at a time: a closed loop of turns that send everything said so far."""
+
+    users: int
+    turns: int
+    system_tokens: float  # shared by all
+    first_tokens: float  # own part of the first prompt
+    growth_tokens: float  # that a user or a tool adds per turn, the answer apart
+    output_tokens: float
+    think_s: float  # between an answer and the next turn
+    think_scv: float = 0.0
+    sub_agents: SubAgents | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Lengths:
     """Joint law of prompt and output lengths: atoms with weights that sum to 1."""
@@ -321,6 +350,7 @@ class Lengths:
     output_tokens: Floats
     weights: Floats
     cached_tokens: Floats | None = None  # of each prompt found in a cache; None: the workload's ratio of all of it
+    fetched_tokens: Floats | None = None  # (tiers, atoms) of the cached ones, those that a tier must hand over
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -373,6 +403,34 @@ class Workload:
     description: str = ""
     prefix_hit_fraction: float = 0.0  # of prompt tokens found in a cache, the same share of every prompt
     blocks: PromptBlocks | None = None  # of a trace that has them, in the order of `arrivals`
+    sessions: Sessions | None = None  # who sends the requests, where the file says; rate and lengths follow from it
+
+
+TierKind = Literal["host-dram", "cxl", "local-ssd", "pool", "object-store"]
+TIER_KINDS: tuple[TierKind, ...] = ("host-dram", "cxl", "local-ssd", "pool", "object-store")  # nearest first
+
+
+@dataclass(frozen=True, slots=True)
+class KvTier:
+    """KV kept below the accelerator's memory. Sizes and rates are of one node; of all of it for pool and object store.
+
+    Rates are achieved ones of the medium; the link that an accelerator reaches it by is that of the accelerator.
+    """
+
+    id: str  # as the scenario names it
+    kind: TierKind
+    medium: str
+    capacity_bytes: float | None  # None: to be sized
+    capacity_bytes_max: float  # slots of the node times the largest part
+    unit_bytes: float  # what it is bought in; 0: any size
+    read_bytes_per_s: float  # of one unit where it is bought in units
+    write_bytes_per_s: float
+    latency_s: float  # of one fetch before its first byte
+    gb_usd_per_hour: float | None  # None: comes with the node, or not known
+    drive_writes_per_day_max: float | None = None  # rated endurance of a drive
+    link_factor: float = 1.0  # of the accelerator's link rate that copies reach
+    accelerators_per_link: int = 1  # that share one host link
+    provenance: Mapping[str, Provenance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -587,6 +645,7 @@ class Scenario:
     reliability: Reliability | None = None
     availability: Availability | None = None
     costs: Costs = Costs()
+    tiers: tuple[KvTier, ...] = ()  # below the accelerator's memory, nearest first
 
     def accelerator(self, accelerator_id: str) -> Accelerator:
         for accelerator in (*self.prefill_accelerators, *self.decode_accelerators):
@@ -650,6 +709,34 @@ class FormulaBand:
 
 
 @dataclass(frozen=True, slots=True)
+class TierState:
+    """One place that holds KV, under load. Rates are per node (of all of it for pool and object store)."""
+
+    id: str
+    medium: str
+    capacity_bytes: float
+    capacity_tokens: float  # of the whole deployment, tokens that are also in a nearer place counted
+    bytes_per_token: float  # stored, copies of the ranks counted
+    hit_fraction: float  # of all prompt tokens, found here and in no nearer place
+    read_bytes_per_s: float
+    read_bytes_per_s_max: float
+    write_bytes_per_s: float
+    write_bytes_per_s_max: float
+    utilization: float  # the larger of both shares
+    messages_per_s: float  # per network card; 0 where no network is used
+    messages_per_s_max: float
+    drive_writes_per_day: float | None
+    drive_writes_per_day_max: float | None
+    fetch_s: float  # of the mean prefix found here, alone
+    recompute_s: float  # what computing the same prefix would add
+    break_even_tokens: float | None  # shortest prefix that is fetched faster than it is computed; None: no prefix is
+    added_ttft_s: Mapping[str, float]  # over requests that fetch from here: mean, p50, p90, p99
+    saved_accelerators: float  # prefill work that these hits save, at the headroom of a pool
+    usd_per_hour: float | None  # of the tier itself
+    saved_usd_per_hour: float | None  # accelerators saved, less that
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """One deployment under one workload. Statistics are maps keyed by STATISTICS; None means not bounded."""
 
@@ -667,6 +754,7 @@ class Prediction:
     decode: PoolState
     transfer: TransferState | None
     prefill_time_fraction: float = 0.0  # colocated: share of busy time that prefill adds to the steps
+    tiers: tuple[TierState, ...] = ()  # accelerator memory first; empty where nothing is known of reuse
     notes: tuple[Note, ...] = ()
     formula_bands: Mapping[str, Mapping[str, FormulaBand]] = field(default_factory=dict)  # as `intervals`
 

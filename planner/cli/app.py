@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, catalog, check, export, render, sessions, simulate, size, trace, validate, whatif
+from planner.cli import calibrate, catalog, check, export, kv, render, sessions, simulate, size, trace, validate, whatif
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -102,6 +102,12 @@ _COMMANDS = (
             "planner render result.json --format html --out result.html",
             "planner render checks.json --format markdown",
         ),
+    ),
+    (
+        app,
+        "kv",
+        kv.kv,
+        ("planner kv scenario.yaml", "planner kv scenario.yaml --format json --out kv.json"),
     ),
     (
         app,

@@ -19,6 +19,7 @@ from planner.files.nearest import did_you_mean
 from planner.files.quoted import given, read_cost_sheet, read_own_costs, read_reliability
 from planner.files.reading import read_bytes, sha256
 from planner.files.schema import validate
+from planner.files.tiers import TierReader, first_host
 from planner.files.workload import WorkloadReader, beyond_context_fraction
 from planner.files.yamlfile import Document, FieldPath
 from planner.records import (
@@ -31,6 +32,7 @@ from planner.records import (
     EngineProfile,
     FailureDomain,
     InputFile,
+    KvTier,
     ModelShape,
     Note,
     Reliability,
@@ -103,6 +105,7 @@ class _Reader:
         checks = self._checks()
         targets = self._targets(checks)
         deployment = self._deployment()
+        tiers = self._tiers()
         if model and workload:
             self._check_context(model, workload)
         if workload:
@@ -131,7 +134,17 @@ class _Reader:
             reliability=self._reliability(),
             availability=self._availability(),
             costs=costs,
+            tiers=tiers,
         )
+
+    def _tiers(self) -> tuple[KvTier, ...]:
+        """Tiers below the accelerator's memory, in the node of the first candidate."""
+        if self.keys.kv_tiers is None:
+            return ()
+        reader = TierReader(self.document, self.keys.kv_tiers, self.catalog, first_host(self.prefill, self.decode))
+        tiers = reader.read()
+        self.faults += reader.faults
+        return tiers
 
     def _fault(self, path: FieldPath, message: str) -> None:
         self.faults.append(self.document.fault(path, message))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from types import UnionType
-from typing import Annotated, Any, ClassVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -36,13 +36,13 @@ MODES = get_args(Mode)
 DOMAINS = get_args(FailureDomain)
 MOST_SPARE = 64  # failures at once that are sized for
 _ALIASES = {"bfloat16": "bf16", "colocated": "colocated-chunked"}
+AUTO_TIERS = ("host-dram", "local-ssd")  # what `kv_tiers: auto` chooses among
 _MOST_COUNT = 1_000_000_000
 _LEAST, _MOST = 1e-9, 1e18  # of any quantity in base units, so that no quotient of two overflows
 
 # Keys of the format that this version does not act on. They are refused, because ignoring them would answer another
 # question than the one asked.
 REFUSED: Mapping[FieldPath, str] = {
-    ("kv_tiers",): "KV tiers below the accelerator's memory are not sized yet; remove this key",
     ("workload", "concurrency"): "closed-loop load is not sized yet; give requests: with a rate, e.g. 12 /s",
 }
 
@@ -124,6 +124,20 @@ def _ratio(value: object) -> float:
     return float(value)
 
 
+def _size(value: object) -> object:
+    return value if value == "auto" else _quantity(value, "bytes")
+
+
+def _tiers(value: object) -> object:
+    if value == "auto":
+        return {tier: {"size": "auto"} for tier in AUTO_TIERS}
+    if not isinstance(value, dict):
+        raise ValueError(f"{shown(value)}: want auto, or a size per tier, e.g. {{host-dram: 1 TB, local-ssd: auto}}")
+    if not value:
+        raise ValueError("is empty; want auto, or a size per tier, e.g. {host-dram: 1 TB}")
+    return value
+
+
 def _poisson(value: object) -> float:
     if isinstance(value, bool) or value != 1:
         raise ValueError(f"{shown(value)}: only Poisson arrivals (scv 1) are sized; give a trace for burstier traffic")
@@ -156,6 +170,12 @@ Tokens = Annotated[float, BeforeValidator(_TOKENS), WithJsonSchema({"type": "num
 Latency = Annotated[float, BeforeValidator(partial(_quantity, kind="seconds")), _written("800 ms")]
 RequestRate = Annotated[float, BeforeValidator(partial(_quantity, kind="requests_per_s")), _written("12 /s")]
 ByteRate = Annotated[float, BeforeValidator(partial(_quantity, kind="bytes_per_s")), _written("400 Gb/s")]
+TokensOrNone = Annotated[
+    float,
+    BeforeValidator(partial(_number, least=0, most=1e8, what="a number of tokens")),
+    WithJsonSchema({"type": "number", "minimum": 0}),
+]
+TierSize = Annotated[Any, BeforeValidator(_size), _written("1 TB")]
 UsdPerHour = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_hour")), _written("200 USD/h")]
 Power = Annotated[float, BeforeValidator(partial(_quantity, kind="watts")), _written("40 kW")]
 UsdPerMtok = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_mtok")), _written("1.20 USD/Mtok")]
@@ -251,6 +271,41 @@ class TraceKeys(_KeysOrShort):
     requests: RequestRate | None = None
 
 
+class ThinkKeys(_KeysOrShort):
+    """Pause between an answer and the next turn: a mean, with the `scv` of a lognormal around it."""
+
+    bare = {"type": "string", "examples": ["30 s"]}
+
+    mean: Latency
+    scv: Annotated[float, BeforeValidator(_SCV), WithJsonSchema({"type": "number", "minimum": 0})] = 0.0
+
+
+class SubAgentKeys(_Keys):
+    """Children that a turn starts together every so many turns, and waits for."""
+
+    children: Count
+    every_turns: Count = 1
+    shared_tokens: TokensOrNone = 0.0
+    first_tokens: Tokens
+    turns: Count = 1
+    growth_tokens: TokensOrNone = 0.0
+    output_tokens: Tokens
+    turn_time: Latency
+
+
+class SessionKeys(_Keys):
+    """Users who each hold one session of `turns` turns; a turn sends everything said so far."""
+
+    users: Count
+    turns: Count
+    system_prompt_tokens: TokensOrNone = 0.0
+    first_tokens: Tokens | None = None
+    growth_tokens: TokensOrNone
+    output_tokens: Tokens
+    think_time: ThinkKeys
+    subagents: SubAgentKeys | None = None
+
+
 class WorkloadKeys(_Keys):
     """Open-loop traffic: a rate with lengths, or a trace; `prefix_hit_ratio` of the prompt tokens are in a cache."""
 
@@ -261,6 +316,7 @@ class WorkloadKeys(_Keys):
     output_tokens: LengthKeys | None = None
     trace: TraceKeys | None = None
     prefix_hit_ratio: Ratio | None = None
+    sessions: SessionKeys | None = None
 
 
 class StatisticKeys(_Keys):
@@ -338,6 +394,27 @@ class DeploymentKeys(_Keys):
     colocated: PoolKeys | None = None
 
 
+class TierKeys(_KeysOrShort):
+    """One tier: its size per node, and what it is made of where that is not the usual."""
+
+    bare = {"type": "string", "examples": ["1 TB", "auto"]}
+
+    size: TierSize
+    medium: Text | None = None
+    read_rate: ByteRate | None = None
+    write_rate: ByteRate | None = None
+
+
+_TIERS_SCHEMA = WithJsonSchema(
+    {
+        "anyOf": [
+            {"const": "auto"},
+            {"type": "object", "minProperties": 1, "additionalProperties": TierKeys.model_json_schema()},
+        ]
+    }
+)
+
+
 class ScenarioKeys(_Keys):
     """The whole file. Required keys are checked by the reader, so that one broken section hides no other."""
 
@@ -362,6 +439,7 @@ class ScenarioKeys(_Keys):
     checks: Expressions | None = None
     cost: CostKeys | None = None
     availability: AvailabilityKeys | None = None
+    kv_tiers: Annotated[dict[str, TierKeys], BeforeValidator(_tiers), _TIERS_SCHEMA] | None = None
     deployment: DeploymentKeys | None = None
 
 
@@ -447,17 +525,27 @@ def _standing(value: Any, path: FieldPath) -> FieldPath:
 def _keys_at(path: FieldPath) -> list[str]:
     """The keys that the mapping at `path` may have."""
     model: type[BaseModel] = ScenarioKeys
+    named = False  # the next part is a name of the user's, not a key
     for part in path:
+        if named:
+            named = False
+            continue
         for name, field in model.model_fields.items():
             if part in (name, field.alias):
                 model = _model_of(field.annotation) or model
+                named = _holds_names(field.annotation)
                 break
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _holds_names(annotation: Any) -> bool:
+    parts = get_args(annotation)
+    return get_origin(annotation) is dict or any(_holds_names(part) for part in parts)
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    if get_origin(annotation) in (UnionType, list):
+    if get_origin(annotation) in (UnionType, Union, list, dict, Annotated):
         return next(filter(None, map(_model_of, get_args(annotation))), None)
     return None

@@ -11,7 +11,8 @@ import numpy as np
 from planner import units
 from planner.errors import Fault, InputError
 from planner.files import lengths
-from planner.files.schema import LengthKeys, PeakKeys, TraceKeys, WorkloadKeys
+from planner.files.schema import LengthKeys, PeakKeys, SessionKeys, TraceKeys, WorkloadKeys
+from planner.files.sessions import session_workload
 from planner.files.traces import Trace, load_trace, rate_per_s, rescaled
 from planner.files.yamlfile import Document, FieldPath
 from planner.records import Floats, InputFile, Lengths, Note, Workload
@@ -34,8 +35,22 @@ class WorkloadReader:
     def read(self) -> Workload | None:
         """The workload, or None after a fault."""
         peak = self._peak()
-        workload = self._stated(peak) if self.keys.trace is None else self._traced(self.keys.trace, peak)
+        workload = self._sent(peak)
         return None if self.faults or workload is None else self._cached(workload)
+
+    def _sent(self, peak: PeakKeys | None) -> Workload | None:
+        if any(path[:2] == ("workload", "sessions") for path in self.broken):
+            return None
+        if self.keys.sessions is not None:
+            return self._in_sessions(self.keys.sessions)
+        return self._stated(peak) if self.keys.trace is None else self._traced(self.keys.trace, peak)
+
+    def _in_sessions(self, keys: SessionKeys) -> Workload | None:
+        """Sessions bring their own rate, lengths and reuse."""
+        for name in ("requests", "arrivals", "peak", "input_tokens", "output_tokens", "trace", "prefix_hit_ratio"):
+            if getattr(self.keys, name) is not None:
+                self._fault("stands beside sessions:, which has its own; keep one", name)
+        return session_workload(keys)
 
     def _cached(self, workload: Workload) -> Workload:
         """With the stated share of its prompt tokens in a cache."""
@@ -43,7 +58,7 @@ class WorkloadReader:
         if not ratio:
             return workload
         text = f"{workload.description}, {units.format_fraction(ratio)} of prompt tokens in a cache"
-        return replace(workload, prefix_hit_fraction=ratio, description=text)
+        return replace(workload, prefix_hit_fraction=ratio, description=text, blocks=None)
 
     def _fault(self, message: str, *path: str) -> None:
         self.faults.append(self.document.fault(("workload", *path), message))

@@ -29,6 +29,7 @@ from planner.records import (
     Prediction,
     Resilience,
     Scenario,
+    TierState,
 )
 from planner.review.checks import PASS, checks_of, gate, judged, summary
 from planner.review.inputs import inputs_document
@@ -266,7 +267,7 @@ def _kv(scenario: Scenario, prediction: Prediction | None) -> Document:
             "mean": state.kv_mean_tokens if state else None,
             "p99": state.kv_p99_tokens if state else None,
         },
-        "tiers": [{"tier": "hbm", "capacity_tokens": capacity_tokens}],
+        "tiers": _tiers(prediction, capacity_tokens),
         "transfer": asdict(transfer) if transfer else None,
     }
 
@@ -302,6 +303,19 @@ def _resilience(found: Resilience) -> Document:
         "tpot_s": dict(found.tpot_s),
         "e2e_s": dict(found.e2e_s),
     }
+
+
+def _tiers(prediction: Prediction | None, capacity_tokens: float | None) -> list[Document]:
+    """Places that hold KV, the accelerator's memory first; it alone, of one worker, where nothing is cached."""
+    if prediction is None or not prediction.tiers:
+        return [{"tier": "hbm", "capacity_tokens": capacity_tokens}]
+    return [tier_row(state) for state in prediction.tiers]
+
+
+def tier_row(state: TierState) -> Document:
+    """One place that holds KV, under its name in documents."""
+    row = asdict(state)
+    return {"tier": row.pop("id"), **row}
 
 
 # -------------------------------------------------------------------------------------------- limits and alternatives

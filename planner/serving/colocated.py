@@ -98,8 +98,12 @@ class ColocatedLaw:
 
     @cached_property
     def own_s(self) -> Floats:
-        """What a request feels of it: kT own, never below physics (FIDELITY §3)."""
-        return np.maximum(self.role.constants.own_prefill_factor * self.prompt_s, self.role.prefill_floor_s)
+        """What a request feels of it: kT own, never below physics (FIDELITY §3), and the fetch of what is cached."""
+        own = np.maximum(self.role.constants.own_prefill_factor * self.prompt_s, self.role.prefill_floor_s)
+        own = own + self.role.look_up_s
+        if not self.role.tiers:
+            return own
+        return own + np.stack([self.role.fetch_s(float(count)) for count in self.replicas])[None]
 
     @cached_property
     def shift_s(self) -> Floats:
@@ -280,14 +284,15 @@ def _prefill_fraction(pool: ColocatedLaw) -> float:
 
 def _ttft_parts(pool: ColocatedLaw) -> dict[str, float]:
     constants = pool.role.constants
+    fetched = pool.role.fetch_part_s(float(pool.replicas[0]))
     return {
         "wait_s": float(np.ravel(pool.waits[0].mean_s)[0]),
-        "prefill_s": float(pool.role.traffic.input_weights @ pool.own_s[0, 0]),
+        "prefill_s": float(pool.role.traffic.input_weights @ pool.own_s[0, 0]) - sum(fetched.values()),
         "transfer_s": 0.0,
         "admission_s": 0.0,
         "first_steps_s": constants.ttft_steps * float(pool.mean_itl_s[0, 0]),
         "front_end_s": constants.ttft_fixed_s + constants.ttft_sequence_s * float(pool.mean_batch[0, 0]),
-    }
+    } | fetched
 
 
 def _step_parts(pool: ColocatedLaw) -> dict[str, float]:

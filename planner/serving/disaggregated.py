@@ -156,7 +156,7 @@ def outcome(
     moved = transfer(prefill, decode, replicas[0], replicas[1], scenario.network_bytes_per_s)
     mean_itl_s, mean_batch = float(second.mean_itl_s[0]), float(second.mean_batch[0])
     shift_s = float(ttft_shift_s(decode, second.mean_itl_s, second.mean_batch)[0]) + moved.queue_s
-    own_s = prefill.own_prefill_s + moved.exposed_s
+    own_s = prefill.own_prefill_s + moved.exposed_s + prefill.fetch_s(replicas[0])
     slots = waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]))
     ttft_atoms = combined(own_s, traffic.input_weights, *slots)
     joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
@@ -180,7 +180,7 @@ def outcome(
         tpot_s=latencies["tpot_s"],
         e2e_s=latencies["e2e_s"],
         formula_bands=formula_bands("disaggregated", latencies, first.wait, (state.trust, state.trust_reason)),
-        ttft_parts_s=_ttft_parts(first, second, moved),
+        ttft_parts_s=_ttft_parts(first, second, moved) | prefill.fetch_part_s(replicas[0]),
         step_parts_s=_step_parts(decode, mean_batch),
         prefill=_prefill_state(first),
         decode=state,

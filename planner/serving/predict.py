@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from planner.engines.rules import why_not_mode, why_not_pair
 from planner.errors import FieldError
-from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario
+from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario, TierState
 from planner.serving import colocated, disaggregated
 from planner.serving.guards import check_outcome
 from planner.serving.intervals import Interval, evidence_class, factors, intervals
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role, RoleName, build_role
+from planner.serving.tier_report import tier_states
 from planner.serving.traffic import Traffic, traffic
 
 EVIDENCE_NOTES = {
@@ -59,6 +60,7 @@ def predict(
         decode=middle.decode,
         transfer=middle.transfer,
         prefill_time_fraction=middle.prefill_time_fraction,
+        tiers=_tiers(scenario, deployment, load),
         notes=_notes(scenario, deployment, middle),
         formula_bands=middle.formula_bands,
     )
@@ -71,7 +73,7 @@ def evaluate_at(
 
     End-to-end times cost as much as all else; without `with_e2e` they are left out.
     """
-    prefill, decode = _roles(scenario, deployment, load, step_factor)
+    prefill, decode = bound_roles(scenario, deployment, load, step_factor)
     batch = _batch(decode, deployment.decode)
     if deployment.prefill is None:
         result = colocated.outcome(decode, deployment.mode, deployment.decode.replicas, batch, with_e2e)
@@ -83,7 +85,7 @@ def evaluate_at(
 
 
 def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffic, middle: Outcome) -> float:
-    prefill, decode = _roles(scenario, deployment, load, 1.0)
+    prefill, decode = bound_roles(scenario, deployment, load, 1.0)
     if deployment.prefill is None:
         return colocated.requests_per_s_max(decode, deployment.mode, deployment.decode.replicas)
     replicas = (deployment.prefill.replicas, deployment.decode.replicas)
@@ -92,7 +94,9 @@ def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffi
     return min(pools_per_s, load.requests_per_s / network_load) if network_load > 0.0 else pools_per_s
 
 
-def _roles(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float) -> tuple[Role, Role]:
+def bound_roles(
+    scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float = 1.0
+) -> tuple[Role, Role]:
     """The workers that prefill and that decode; one and the same when colocated."""
     reason = why_not_mode(scenario.engine, deployment.mode)
     if reason:
@@ -106,6 +110,13 @@ def _roles(scenario: Scenario, deployment: Deployment, load: Traffic, step_facto
     if reason:
         raise FieldError("deployment.prefill", reason)
     return prefill, decode
+
+
+def _tiers(scenario: Scenario, deployment: Deployment, load: Traffic) -> tuple[TierState, ...]:
+    if not load.cached_tokens.any():
+        return ()
+    prefill, _ = bound_roles(scenario, deployment, load)
+    return tier_states(prefill, (deployment.prefill or deployment.decode).replicas, scenario.engine.memory.block_tokens)
 
 
 def _role(scenario: Scenario, load: Traffic, name: RoleName, pool: Pool, step_factor: float) -> Role:

@@ -17,10 +17,14 @@ from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import MemoryBudget, memory
 from planner.roofline.steps import PrefillTime, StepTime, decode_s, mixed_s, prefill_s
 from planner.roofline.worker import Worker, build_worker
+from planner.serving.tiers import TierAccess, access, queue_wait_s, stored_bytes
 from planner.serving.traffic import Traffic
 from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes
 
 RoleName = Literal["prefill", "decode", "colocated"]
+# Tokenizing, hashing and finding a cached token, one process of an engine: assumed, of the order of 0.3 M tokens/s; the
+# agent replays with everything in memory (tests/data/measured) take 0.5 s more than their kernels on 75k tokens.
+LOOK_UP_TOKEN_S = 3e-6
 MEMORY_QUANTILE = 0.999  # share of time the KV pool must hold the batch without preemption (QUEUEING §5)
 LOCKSTEP = (
     "a colocated pool with attention data parallelism is not priced: a prompt on one rank holds up the decodes of all, "
@@ -47,6 +51,7 @@ class Role:
     engine_max_batch: int  # per rank
     counted_others: float = 1.0  # share of the decoding requests that the router goes by, beside waiting prompts
     decode_reserved_tokens: int = 0  # kept free for each request of a decode pool
+    tiers: tuple[TierAccess, ...] = ()  # below its memory; those that the traffic's prompts are fetched from
 
     @property
     def dp(self) -> int:
@@ -86,7 +91,52 @@ class Role:
     @cached_property
     def own_prefill_s(self) -> Floats:
         """What a request feels of its own prefill: kT S(I), never below physics [s] (FIDELITY §4)."""
-        return np.maximum(self.constants.own_prefill_factor * self.service_s, self.prefill_floor_s)
+        return np.maximum(self.constants.own_prefill_factor * self.service_s, self.prefill_floor_s) + self.look_up_s
+
+    @property
+    def look_up_s(self) -> Floats:
+        """What the front end spends on the cached tokens of each input atom; of the others it is in the constants."""
+        return LOOK_UP_TOKEN_S * self.traffic.cached_tokens
+
+    @cached_property
+    def fetched_bytes(self) -> Floats:
+        """Bytes that each input atom fetches from each tier, (tiers, atoms): what lies beyond the nearer ones."""
+        tokens = self.traffic.fetched_tokens
+        near = self.traffic.cached_tokens - tokens.sum(axis=0)
+        upto = near + np.cumsum(tokens, axis=0)
+        return np.where(tokens > 0.0, stored_bytes(self.worker, upto) - stored_bytes(self.worker, upto - tokens), 0.0)
+
+    def fetch_s(self, replicas: float = np.inf) -> Floats:
+        """Time until the cached tokens of each input atom are in memory, with the wait for links of the nodes [s].
+
+        Endless replicas, the default: nobody else fetches.
+        """
+        total = np.zeros(self.traffic.input_tokens.size)
+        for place, size in zip(self.tiers, self.fetched_bytes, strict=True):
+            alone_s = place.fetch_s(size)
+            total = total + np.where(size > 0.0, alone_s + self.fetch_wait_s(place, size, replicas), 0.0)
+        return total
+
+    def fetch_part_s(self, replicas: float) -> dict[str, float]:
+        """The part of a mean TTFT that fetching takes, where there are tiers."""
+        return {"fetch_s": float(self.traffic.input_weights @ self.fetch_s(replicas))} if self.tiers else {}
+
+    def fetch_load(self, place: TierAccess, size_bytes: Floats, replicas: float) -> float:
+        """Share of a node's read rate that fetches of `size_bytes` per input atom take."""
+        nodes = max(replicas * self.worker_accelerators / self.accelerator.node_accelerators, 1.0)
+        per_s = self.traffic.requests_per_s * float(self.traffic.input_weights @ size_bytes)
+        return per_s / nodes / place.node_read_bytes_per_s
+
+    def fetch_wait_s(self, place: TierAccess, size_bytes: Floats, replicas: float) -> float:
+        """Mean wait of a fetch for those in front of it at its node."""
+        weights = self.traffic.input_weights * (size_bytes > 0.0)
+        if not weights.any():
+            return 0.0
+        weights = weights / weights.sum()
+        mean = float(weights @ size_bytes)
+        scv = float(weights @ size_bytes**2) / mean**2 - 1.0
+        load = self.fetch_load(place, size_bytes, replicas)
+        return queue_wait_s(load, mean / place.node_read_bytes_per_s, max(scv, 0.0))
 
     def decode(self, batch_per_worker: Floats) -> StepTime:
         """One decode step at the residents' mean context, unscaled; arrays over batches of the whole worker."""
@@ -288,4 +338,7 @@ def build_role(
         engine_max_batch=engine.max_batch,
         counted_others=0.0 if scenario.router == "queue-aware" else 1.0,
         decode_reserved_tokens=engine.decode_reserved_tokens,
+        tiers=tuple(access(tier, worker, scenario.network_bytes_per_s) for tier in scenario.tiers)
+        if traffic.fetched_tokens.size
+        else (),
     )

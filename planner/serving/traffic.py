@@ -33,6 +33,7 @@ class Traffic:
     mean_requests_per_s: float  # what is paid for
     input_tokens: Floats  # atoms, ascending
     cached_tokens: Floats  # of each atom found in a cache: not prefilled, and resident all the same (MODELLING §9)
+    fetched_tokens: Floats  # (tiers, atoms) of the cached ones, those below the accelerator's memory
     input_weights: Floats
     joint_input_tokens: Floats  # joint atoms of one request
     joint_output_tokens: Floats
@@ -70,7 +71,10 @@ def traffic(workload: Workload) -> Traffic:
     sized_rate = workload.requests_per_s * workload.peak_factor
     moments = context_moments(lengths.input_tokens, np.maximum(lengths.output_tokens, 1.0), lengths.weights)
     cached = _cached(workload, lengths.input_tokens, lengths.cached_tokens)
-    inputs, atom_cached, input_weights = _reduced_prompts(lengths.input_tokens, cached, lengths.weights)
+    fetched = np.zeros((0, cached.size)) if lengths.fetched_tokens is None else lengths.fetched_tokens
+    inputs, atom_cached, atom_fetched, input_weights = _reduced_prompts(
+        lengths.input_tokens, cached, fetched, lengths.weights
+    )
     joint_input, joint_output, joint_weights = joint_reduced(lengths, JOINT_INPUTS, JOINT_OUTPUTS)
     rates, weights = _windows(workload, mean_steps, sized_rate)
     return Traffic(
@@ -78,6 +82,7 @@ def traffic(workload: Workload) -> Traffic:
         mean_requests_per_s=workload.requests_per_s,
         input_tokens=inputs,
         cached_tokens=atom_cached,
+        fetched_tokens=atom_fetched,
         input_weights=input_weights,
         joint_input_tokens=joint_input,
         joint_output_tokens=joint_output,
@@ -112,27 +117,31 @@ def _cached(workload: Workload, input_tokens: Floats, cached_tokens: Floats | No
     return np.clip(found, 0.0, np.maximum(input_tokens - 1.0, 0.0))
 
 
-def _reduced_prompts(inputs: Floats, cached: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
-    """At most INPUT_ATOMS atoms (input, cached, weight), ascending by input, with both means kept.
+def _reduced_prompts(
+    inputs: Floats, cached: Floats, fetched: Floats, weights: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """At most INPUT_ATOMS atoms (input, cached, fetched by tier, weight), ascending by input, with all means kept.
 
     Where prompts of one length are all cached alike the cut is by length alone, else by length and then by what is
     left to prefill, because that is what makes the service times uneven.
     """
     atoms, mass = reduced(inputs, weights, INPUT_ATOMS)
     if not cached.any():
-        return atoms, np.zeros_like(atoms), mass
+        return atoms, np.zeros_like(atoms), np.zeros((fetched.shape[0], atoms.size)), mass
     lengths, first, inverse = np.unique(inputs, return_index=True, return_inverse=True)
-    if np.allclose(cached, cached[first][inverse]):
-        return atoms, np.minimum(np.interp(atoms, lengths, cached[first]), np.maximum(atoms - 1.0, 0.0)), mass
+    if not fetched.any() and np.allclose(cached, cached[first][inverse]):
+        found = np.minimum(np.interp(atoms, lengths, cached[first]), np.maximum(atoms - 1.0, 0.0))
+        return atoms, found, np.zeros((fetched.shape[0], atoms.size)), mass
     cells = [
         cell
         for part in _parts(np.arange(inputs.size), inputs, weights, _tail_edges(PROMPT_LENGTHS))
         for cell in _parts(part, inputs - cached, weights, np.linspace(0.0, 1.0, INPUT_ATOMS // PROMPT_LENGTHS + 1))
     ]
     mass = np.array([weights[cell].sum() for cell in cells])
-    means = [np.array([weights[cell] @ values[cell] for cell in cells]) / mass for values in (inputs, cached)]
+    means = [np.array([weights[cell] @ values[cell] for cell in cells]) / mass for values in (inputs, cached, *fetched)]
     order = np.argsort(means[0], kind="stable")
-    return means[0][order], means[1][order], mass[order] / mass.sum()
+    tiers = np.array(means[2:]).reshape(fetched.shape[0], mass.size)[:, order]
+    return means[0][order], means[1][order], tiers, mass[order] / mass.sum()
 
 
 def joint_reduced(lengths: Lengths, inputs: int, outputs: int) -> tuple[Floats, Floats, Floats]:

@@ -109,7 +109,7 @@ def prefill_columns(
     """TTFT of one prefill shape, before what the decode pool adds, at every size."""
     load = traffic.requests_per_s * float(traffic.input_weights @ role.service_s) / role.dp
     law = prefill_law(role, pool_sizes(load))
-    after_s = exposed_s(role, transfer_rate(role, role, scenario.network_bytes_per_s))
+    after_s = exposed_s(role, transfer_rate(role, role, scenario.network_bytes_per_s)) + role.fetch_s()
     columns = {
         target.statistic: (
             law.total_mean_s(after_s)

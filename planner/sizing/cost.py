@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
-from planner.records import Accelerator, Deployment, Floats, Money, Pool, Prediction, Scenario
+from planner.records import Accelerator, Deployment, Floats, KvTier, Money, Pool, Prediction, Scenario, TierState
 from planner.roofline.steps import prefill_s
 from planner.serving.role import Role, RoleName, build_role
+from planner.serving.tiers import NETWORK_KINDS, nodes_of
 from planner.serving.traffic import traffic
 from planner.sizing.tco import cost_lines, spans_nodes
 
@@ -175,3 +177,26 @@ def watts_of(scenario: Scenario, deployment: Deployment) -> float | None:
             return None
         total += pool.accelerators * watts
     return total
+
+
+def tier_usd_per_hour(tier: KvTier, nodes: int) -> float | None:
+    """Price of a tier over all nodes [USD/h]; None where it comes with the node or has no price."""
+    if tier.gb_usd_per_hour is None or tier.capacity_bytes is None:
+        return None
+    return tier.gb_usd_per_hour * tier.capacity_bytes / 1e9 * (1 if tier.kind in NETWORK_KINDS else nodes)
+
+
+def priced_tiers(scenario: Scenario, deployment: Deployment, prediction: Prediction, basis: str) -> Prediction:
+    """The prediction with what each tier costs, and what its hits save after that."""
+    if not prediction.tiers or not basis:
+        return prediction
+    pool = deployment.prefill or deployment.decode
+    accelerator = scenario.accelerator(pool.accelerator)
+    nodes, tiers = nodes_of(pool.accelerators, accelerator), {tier.id: tier for tier in scenario.tiers}
+
+    def priced(state: TierState) -> TierState:
+        own = tier_usd_per_hour(tiers[state.id], nodes) if state.id in tiers else None
+        saved = state.saved_accelerators * accelerator.usd_per_hour[basis] - (own or 0.0)
+        return replace(state, usd_per_hour=own, saved_usd_per_hour=saved)
+
+    return replace(prediction, tiers=tuple(map(priced, prediction.tiers)))

@@ -26,12 +26,14 @@ from planner.serving.traffic import Traffic, traffic
 from planner.shapes.formats import has_experts
 from planner.sizing import colocated, search
 from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION
-from planner.sizing.cost import money, price_basis, ranked_usd_per_hour
+from planner.sizing.cost import money, price_basis, priced_tiers, ranked_usd_per_hour
 from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import LOST, limits
 from planner.sizing.resilience import named_pools, resilience, with_spares
+from planner.sizing.reuse import resolved, sized
 from planner.sizing.search import Candidate, Found
 from planner.sizing.tco import price_flips, priced
+from planner.sizing.tier_choice import chosen
 
 TRIED = 24  # best candidates of a group that are re-evaluated before the nearest miss is taken
 MOST_ALTERNATIVES = 4
@@ -65,7 +67,11 @@ def size(scenario: Scenario) -> Plan:
 
     Infeasible is a verdict, with the nearest miss as its plan. Raises FieldError when the engine runs no mode.
     """
-    scenario = priced(scenario)
+    return sized(priced(scenario), size_as_is)
+
+
+def size_as_is(scenario: Scenario) -> Plan:
+    """For the prompts, and what they find in caches, as the scenario has them."""
     load = traffic(scenario.workload)
     basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators), scenario.costs.basis)
     _refuse_unpriced(scenario, basis)
@@ -109,6 +115,7 @@ def evaluate(scenario: Scenario) -> Plan:
     if deployment is None:
         raise FieldError("deployment", "nothing to evaluate: give a deployment, or let `planner size` find one")
     scenario = priced(scenario)
+    scenario = resolved(chosen(scenario, deployment), deployment)
     used = [scenario.accelerator(pool.accelerator) for pool in deployment.pools]
     basis = price_basis(used, scenario.costs.basis)
     load = traffic(scenario.workload)
@@ -220,6 +227,7 @@ def _plan(
     alternatives: tuple[Alternative, ...],
     lost: Resilience | None,
 ) -> Plan:
+    prediction = priced_tiers(scenario, deployment, prediction, basis)
     spent = money(scenario, deployment, prediction, basis)
     spent = replace(spent, flips=price_flips(scenario, deployment, alternatives, basis))
     ranked = limits(scenario, deployment, prediction, spent, lost)

@@ -367,7 +367,7 @@ def test_schema_takes_the_examples(validator: Any, name: str) -> None:
         {"workload": "{trace: 5}"},
         {"targets": "{ttft: {p9: 1 s}}"},
         {"weights": "fp9"},
-        {"kv_tiers": "{host-dram: 1 TB}"},
+        {"kv_tiers": "{host-dram: {sise: 1 TB}}"},
         {"deployment": "{mode: colocated, colocated: {accelerator: h200}}"},
     ],
 )

@@ -25,6 +25,7 @@ UNITS = (
     "_joules",
     "_erlangs",
     "_per_token",
+    "_per_day",
     "_per_hour",
     "_per_mtok",
     "_per_output_token",
@@ -63,6 +64,8 @@ PLAIN = {
     "means",  # of any unit
     "variances",  # of any unit, squared
     "clients",  # clients
+    "users",  # users
+    "accelerators",  # accelerators, and parts of them where a rate of work is shared out
     "more",  # of any unit
     "peak",  # in the unit of what is divided by it
 }

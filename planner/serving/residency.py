@@ -1,0 +1,189 @@
+"""Hits depend on what stays resident, that on how long requests stay, and that on hits: the fixed point and its cliff.
+
+Running requests hold their contexts, and only what they leave is a cache. A miss is computed again, so requests stay
+longer, hold more and leave less: there may be a warm and a cold settled state at the same load. Both are found by
+iterating from a cache that holds everything and from one that holds nothing; the map never falls when hits rise, so the
+two end at the largest and the smallest fixed point (MODELLING §9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from planner.records import Floats, Scenario, Sessions, Workload
+from planner.serving.flow import Flow, Loaded, Plant
+from planner.serving.reuse import EVERYTHING_TOKENS, described, hit_fractions, session_hits, with_hits
+from planner.serving.tiers import NETWORK_KINDS, nodes_of, stored_bytes
+
+Start = Literal["warm", "cold"]
+ROUNDS = 60
+SETTLED = 5e-4  # of all prompt tokens, between two rounds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settled:
+    """One fixed point. `hits` : share of prompt tokens by level, the accelerator's memory first."""
+
+    workload: Workload
+    flow: Flow
+    hits: tuple[float, ...]
+    capacities_tokens: tuple[float, ...]  # of all of the deployment, what the live contexts take already taken off
+
+    @property
+    def hit_fraction(self) -> float:
+        return sum(self.hits)
+
+
+def level_tokens(plant: Plant) -> tuple[float, ...]:
+    """Tokens that each level of the deployment holds, live contexts included: memory first, then the tiers."""
+    role, scenario = plant.cache_role, plant.scenario
+    tokens = [role.kv_capacity_tokens * plant.cache_replicas]
+    nodes = nodes_of(plant.cache_replicas * role.worker_accelerators, role.accelerator)
+    per_token = bytes_per_token(plant)
+    for tier in scenario.tiers:
+        whole = 1 if tier.kind in NETWORK_KINDS else nodes
+        tokens.append((tier.capacity_bytes or 0.0) * whole / per_token)
+    return tuple(tokens)
+
+
+def bytes_per_token(plant: Plant) -> float:
+    """Stored per token of a mean prompt, copies of the ranks counted."""
+    mean = plant.cache_role.traffic.mean_input_tokens
+    return float(stored_bytes(plant.cache_role.worker, mean)) / mean
+
+
+def requests_per_turn(sessions: Sessions) -> float:
+    """A turn, and the turns of the children it starts."""
+    sub = sessions.sub_agents
+    return 1.0 if sub is None else 1.0 + sub.children * sub.turns / sub.every_turns
+
+
+def pause_s(sessions: Sessions) -> float:
+    """From an answer to the next turn: thought, and the wait for children."""
+    sub = sessions.sub_agents
+    return sessions.think_s + (0.0 if sub is None else sub.turns * sub.gap_s / sub.every_turns)
+
+
+def settled(plant: Plant, start: Start = "warm", load_factor: float = 1.0) -> Settled:
+    """The fixed point reached from a full or an empty cache, at `load_factor` times the users or the rate."""
+    levels = np.asarray(level_tokens(plant))
+    first = np.full(levels.size, EVERYTHING_TOKENS if start == "warm" else 0.0)
+    workload = _found(plant, first, 0.0, load_factor)
+    hits = hit_fractions(workload)
+    free = first
+    for _ in range(ROUNDS):
+        flow = _flow(plant.loaded(workload), load_factor)
+        free = np.maximum(levels - _live_tokens(plant, flow), 0.0)
+        workload = _found(plant, free, _idle_s(plant, flow), load_factor, flow)
+        before, hits = hits, hit_fractions(workload)
+        if max(abs(np.cumsum(hits) - np.cumsum(before))) < SETTLED:
+            break
+    flow = _flow(plant.loaded(workload), load_factor)
+    return Settled(workload, flow, hits, tuple(np.maximum.accumulate(free).tolist()))
+
+
+def _flow(loaded: Loaded, load_factor: float) -> Flow:
+    workload = loaded.plant.scenario.workload
+    if workload.sessions is None:
+        return loaded.at_rate(workload.requests_per_s * workload.peak_factor * load_factor)
+    sessions = workload.sessions
+    factor = max(sessions.output_tokens - 1.0, 1e-6) / loaded.load.mean_steps
+    return loaded.with_users(sessions.users * load_factor, pause_s(sessions), requests_per_turn(sessions), factor)
+
+
+def _live_tokens(plant: Plant, flow: Flow) -> float:
+    """Contexts that are held in the memory that caches: of running requests, of prompts alone in a prefill pool."""
+    if plant.colocated:
+        return flow.batch * plant.cache_replicas * plant.decode.traffic.context_moments[0]
+    role = plant.prefill
+    return flow.prefill_utilization * plant.cache_replicas * role.dp * role.traffic.mean_input_tokens
+
+
+def _idle_s(plant: Plant, flow: Flow) -> float:
+    """Time besides thought that a context must last without being held."""
+    return flow.wait_s if plant.colocated else flow.wait_s + flow.run_s
+
+
+def _found(plant: Plant, free: Floats, idle_s: float, load_factor: float, flow: Flow | None = None) -> Workload:
+    workload, block = plant.scenario.workload, plant.scenario.engine.memory.block_tokens
+    sessions = workload.sessions
+    if sessions is None:
+        return with_hits(workload, free.tolist(), block)
+    users = sessions.users * load_factor
+    if flow is not None:
+        idle = flow.requests_per_s / requests_per_turn(sessions) * (idle_s + pause_s(sessions))
+        users = min(max(idle, 1e-6), users)
+    return session_hits(workload, described(sessions, idle_s, users), free.tolist(), block)
+
+
+# --------------------------------------------------------------------------------------------------------------- cliff
+
+
+@dataclass(frozen=True, slots=True)
+class Cliff:
+    """Where a level's hits break down, in multiples of the load asked about; None: not within the loads tried."""
+
+    level: int
+    lost_at_factor: float | None  # the warm state gives way
+    recovers_at_factor: float | None  # an empty cache fills again below this
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """Settled states from both starts over load factors."""
+
+    factors: Floats
+    warm: tuple[Settled, ...]
+    cold: tuple[Settled, ...]
+
+
+def sweep(plant: Plant, factors: Sequence[float]) -> Sweep:
+    loads = np.asarray(factors, dtype=float)
+    return Sweep(
+        loads,
+        tuple(settled(plant, "warm", float(factor)) for factor in loads),
+        tuple(settled(plant, "cold", float(factor)) for factor in loads),
+    )
+
+
+def cliffs(plant: Plant, swept: Sweep, halvings: int = 6) -> tuple[Cliff, ...]:
+    """Per level the load at which less than half of what it found at the least load is found, from each start."""
+    levels = 1 + len(plant.scenario.tiers)
+    return tuple(
+        Cliff(
+            level,
+            _edge(plant, swept.factors, swept.warm, "warm", level, halvings),
+            _edge(plant, swept.factors, swept.cold, "cold", level, halvings),
+        )
+        for level in range(levels)
+    )
+
+
+def _edge(
+    plant: Plant, factors: Floats, states: Sequence[Settled], start: Start, level: int, halvings: int
+) -> float | None:
+    """Between the last load that holds and the first that does not, by bisection in the logarithm."""
+
+    def found(state: Settled) -> float:
+        return sum(state.hits[: level + 1])
+
+    enough = found(states[0]) / 2.0
+    broken = [index for index, state in enumerate(states) if found(state) < enough]
+    if not broken or enough <= 0.0 or broken[0] == 0:
+        return None
+    low, high = float(factors[broken[0] - 1]), float(factors[broken[0]])
+    for _ in range(halvings):
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if found(settled(plant, start, middle)) < enough else (middle, high)
+    return float(np.sqrt(low * high))
+
+
+def at_load(scenario: Scenario, state: Settled) -> Scenario:
+    """The scenario with the hits, the lengths and the rate of a settled state."""
+    workload = scenario.workload
+    rate = workload.requests_per_s if workload.sessions is None else state.flow.requests_per_s
+    return replace(scenario, workload=replace(state.workload, requests_per_s=rate))

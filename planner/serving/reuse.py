@@ -1,0 +1,152 @@
+"""What prompts find in a cache, as lengths: from a trace's blocks or from described sessions, level by level.
+
+A level is a place that holds KV, the accelerator's memory first. Levels hold what nearer ones hold (write-through),
+so their capacities never fall, and a token counts for the nearest level that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from planner.records import Arrivals, Floats, Lengths, PromptBlocks, Sessions, Workload
+from planner.reuse import BlockRequests, CachedLengths, Session, SubAgents, TraceReuse, reuse_curve, session_reuse
+
+EVERYTHING_TOKENS = 1e15
+
+
+def knows_reuse(workload: Workload) -> bool:
+    """Whether hits follow from a capacity; a stated ratio does not."""
+    return workload.sessions is not None or _sized_blocks(workload)
+
+
+def _sized_blocks(workload: Workload) -> bool:
+    """Whether the prompts of the workload's trace are known as blocks of so many tokens."""
+    blocks = workload.blocks
+    return blocks is not None and blocks.block_tokens is not None and workload.arrivals is not None
+
+
+def with_hits(workload: Workload, capacities_tokens: Sequence[float], block_tokens: int) -> Workload:
+    """The workload with what its prompts find at levels of so many tokens, the accelerator's memory first.
+
+    Tokens beyond the first level are `fetched_tokens`, one row per further level.
+    """
+    levels = np.maximum.accumulate(np.asarray(capacities_tokens, dtype=float))
+    if workload.blocks is not None and workload.arrivals is not None and _sized_blocks(workload):
+        return _traced(workload, workload.blocks, workload.arrivals, levels)
+    if workload.sessions is not None:
+        return session_hits(workload, described(workload.sessions), tuple(levels), block_tokens)
+    return workload
+
+
+def ceiling_fraction(workload: Workload, block_tokens: int) -> float:
+    """Share of prompt tokens found with room for everything."""
+    return hit_fractions(with_hits(workload, (EVERYTHING_TOKENS,), block_tokens))[0]
+
+
+def hit_fractions(workload: Workload) -> tuple[float, ...]:
+    """Share of all prompt tokens that each level hands over, the accelerator's memory first."""
+    lengths = workload.lengths
+    total = float(lengths.weights @ lengths.input_tokens)
+    if lengths.cached_tokens is None:
+        return (workload.prefix_hit_fraction,)
+    fetched = np.zeros((0, lengths.weights.size)) if lengths.fetched_tokens is None else lengths.fetched_tokens
+    near = lengths.cached_tokens - fetched.sum(axis=0)
+    return tuple(float(lengths.weights @ tokens) / total for tokens in (near, *fetched))
+
+
+# -------------------------------------------------------------------------------------------------------------- traces
+
+
+def block_requests(blocks: PromptBlocks, arrivals: Arrivals) -> BlockRequests:
+    """The requests of a trace as the reuse room takes them."""
+    lengths = (arrivals.input_tokens, arrivals.output_tokens)
+    return BlockRequests(blocks.ids, blocks.offsets, *lengths, blocks.block_tokens, arrivals.time_s)
+
+
+@lru_cache(maxsize=4)
+def trace_reuse(blocks: PromptBlocks, arrivals: Arrivals) -> TraceReuse:
+    """Exact reuse of a trace, in the order in which engines free blocks."""
+    return reuse_curve(block_requests(blocks, arrivals), "leaf-first")
+
+
+def _traced(workload: Workload, blocks: PromptBlocks, arrivals: Arrivals, levels: Floats) -> Workload:
+    reuse, block_tokens = trace_reuse(blocks, arrivals), float(blocks.block_tokens or 1)
+    found = np.stack([reuse.cached_tokens(level / block_tokens) for level in levels])
+    inputs = arrivals.input_tokens
+    weights = np.full(inputs.size, 1.0 / inputs.size)
+    lengths = Lengths(inputs, arrivals.output_tokens, weights, found[-1], np.diff(found, axis=0))
+    return replace(workload, lengths=lengths, arrivals=replace(arrivals, cached_tokens=found[-1]))
+
+
+# ------------------------------------------------------------------------------------------------------------ sessions
+
+
+def described(sessions: Sessions, wait_s: float = 0.0, users: float | None = None) -> Session:
+    """The record of the reuse room; `wait_s` is the time that a turn waits with its context idle."""
+    sub = sessions.sub_agents
+    return Session(
+        users=sessions.users if users is None else users,
+        turns=sessions.turns,
+        system_tokens=sessions.system_tokens,
+        first_tokens=sessions.first_tokens,
+        growth_tokens=sessions.growth_tokens,
+        output_tokens=sessions.output_tokens,
+        think_s=sessions.think_s,
+        think_scv=sessions.think_scv,
+        service_s=wait_s,
+        outputs_cached=True,
+        sub_agents=None
+        if sub is None
+        else SubAgents(
+            sub.children,
+            sub.every_turns,
+            sub.shared_tokens,
+            sub.first_tokens,
+            sub.turns,
+            sub.growth_tokens,
+            sub.output_tokens,
+            sub.gap_s,
+        ),
+    )
+
+
+def session_hits(
+    workload: Workload, session: Session, capacities_tokens: Sequence[float], block_tokens: int
+) -> Workload:
+    """The workload with what the turns of `session` find at levels of so many tokens."""
+    levels = np.maximum.accumulate(np.maximum(np.asarray(capacities_tokens, dtype=float), 0.0))
+    reuse = session_reuse(session, block_tokens)
+    return replace(workload, lengths=layered([reuse.joint_law(level / block_tokens) for level in levels]))
+
+
+def layered(laws: Sequence[CachedLengths]) -> Lengths:
+    """One law of what each level finds: requests of one kind are ranked by what they find, best first, at every level.
+
+    Kinds are pairs of prompt and output length. Means of each level are kept exactly.
+    """
+    rows: list[Floats] = []
+    first = laws[0]
+    for prompt, output in dict.fromkeys(zip(first.input_tokens.tolist(), first.output_tokens.tolist(), strict=True)):
+        steps = [_ranked(law, prompt, output) for law in laws]
+        edges = np.unique(np.concatenate([edge for edge, _ in steps]))
+        widths = np.diff(np.concatenate(([0.0], edges)))
+        found = np.stack([cached[np.searchsorted(edge, edges - 1e-15)] for edge, cached in steps])
+        kept = widths > 1e-12
+        sizes = np.full(kept.sum(), 0.0)
+        rows.append(np.vstack((sizes + prompt, sizes + output, widths[kept], np.maximum.accumulate(found[:, kept]))))
+    table = np.concatenate(rows, axis=1)
+    weights = table[2] / table[2].sum()
+    return Lengths(table[0], table[1], weights, table[-1], np.diff(table[3:], axis=0))
+
+
+def _ranked(law: CachedLengths, prompt: float, output: float) -> tuple[Floats, Floats]:
+    """Upper edges in probability mass and what is found below each, most first."""
+    chosen = np.flatnonzero((law.input_tokens == prompt) & (law.output_tokens == output))
+    order = chosen[np.argsort(-law.cached_tokens[chosen], kind="stable")]
+    edges = np.cumsum(law.weights[order])
+    edges[-1] = law.weights[chosen].sum()
+    return np.round(edges, 14), law.cached_tokens[order]

@@ -15,7 +15,7 @@ from planner.cli.options import CatalogOption, Format, FormatOption, OutOption
 from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
 if TYPE_CHECKING:
-    from planner.records import Plan, Pool, PoolState
+    from planner.records import Plan, Pool, PoolState, Scenario
     from planner.render.text import Pen, Row
     from planner.simulation.estimates import Estimate
     from planner.simulation.result import FailureSimulation, PoolSimulation, Simulation
@@ -136,7 +136,7 @@ def _run(path: Path, catalog: tuple[Path, ...], setting: Setting) -> tuple[Plan,
     from planner.files.yamlfile import load
 
     try:
-        scenario = load_scenario(path, catalog)
+        scenario = _without_blocks(load_scenario(path, catalog))
         from planner import sizing
         from planner.simulation.simulate import simulate as run
 
@@ -146,6 +146,18 @@ def _run(path: Path, catalog: tuple[Path, ...], setting: Setting) -> tuple[Plan,
         return plan, run(scenario, plan.deployment, setting, _progress())
     except FieldError as error:
         raise InputError([field_fault(load(path), error)]) from error
+
+
+def _without_blocks(scenario: Scenario) -> Scenario:
+    """The simulator has no prefix cache, so the prediction beside it must do without one."""
+    if scenario.workload.blocks is None:
+        return scenario
+    from dataclasses import replace
+
+    from planner.records import Note
+
+    note = Note("caution", "simulated without prefix caches, and predicted without them here as well")
+    return replace(scenario, workload=replace(scenario.workload, blocks=None), notes=(*scenario.notes, note), tiers=())
 
 
 def _progress() -> Callable[[int, int], None] | None:

@@ -41,6 +41,8 @@ def pools_section(document: Document, pen: Pen) -> list[str]:
     held = f"{format_count(demand['mean'])} tokens held, p99 {format_count(demand['p99'])}" if _known(demand) else ""
     text = f"KV per replica: {held}, room for {value_text(kv['capacity_tokens'], '', 'any')}"
     lines += [f"  {line}" for line in wrapped(text, pen.width - 2)] if held else []
+    found = [f"{percent_text(row['hit_fraction'])} in {row['tier']}" for row in kv["tiers"] if "hit_fraction" in row]
+    lines += [f"  Prompt tokens found: {', '.join(found)}"] if found else []
     if transfer:
         text = (
             f"KV transfer: {value_text(transfer['bytes_per_request'], 'bytes')} per request at "

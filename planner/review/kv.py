@@ -28,7 +28,7 @@ def kv_document(report: KvReport) -> Document:
             "accelerators_without": report.accelerators_without,
             "usd_per_hour_without": report.usd_per_hour_without,
             "accelerators_saved": _saved(report),
-            "live_tokens": report.live_tokens,
+            "live_context_tokens": report.live_tokens,
             "settled": {start: _state(state) for start, state in report.states.items()},
             "size_curve": [_point(point) for point in report.points],
             "load_curve": _loads(report.swept, sessions, rate) if report.swept else [],

@@ -94,7 +94,8 @@ def simulate(
     """
     setting = setting or Setting()
     _check(setting)
-    if scenario.workload.prefix_hit_fraction or scenario.workload.lengths.cached_tokens is not None:
+    workload = scenario.workload
+    if workload.sessions is not None or workload.prefix_hit_fraction or workload.lengths.cached_tokens is not None:
         raise FieldError("workload", "the simulator prefills every prompt whole: it has no prefix cache to hit yet")
     random = np.random.default_rng(setting.seed)
     count = setting.requests

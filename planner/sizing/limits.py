@@ -25,6 +25,7 @@ def limits(
         *_memory(scenario, deployment, prediction),
         *_network(prediction),
         *(_lost(scenario, lost) if lost is not None else ()),
+        *_tiers(prediction),
     ]
     return tuple(sorted(every, key=lambda limit: limit.slack_fraction))
 
@@ -143,6 +144,18 @@ def _memory(scenario: Scenario, deployment: Deployment, prediction: Prediction) 
         relax = "more replicas, an 8-bit KV cache, or more memory per worker"
         yield _limit(f"{name}.weights_memory", fixed, total, "bytes", "a larger TP or EP, or lighter weights")
         yield _limit(f"{name}.kv_tokens", state.kv_p99_tokens, state.kv_capacity_tokens, "tokens", relax)
+
+
+def _tiers(prediction: Prediction) -> Iterator[Limit]:
+    """Bytes that each tier must move, and how often its drives are written full."""
+    for state in prediction.tiers[1:]:
+        name = f"kv_tiers.{state.id}"
+        relax = "more nodes, a faster medium, or more room in a nearer place"
+        yield _limit(f"{name}.utilization", state.utilization, 1.0, "1", relax)
+        if state.drive_writes_per_day is not None and state.drive_writes_per_day_max is not None:
+            relax = "more drives: the same bytes wear them less"
+            most = state.drive_writes_per_day_max
+            yield _limit(f"{name}.drive_writes", state.drive_writes_per_day, most, "full writes/day", relax)
 
 
 def _network(prediction: Prediction) -> Iterator[Limit]:

@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-_API = ("evaluate", "load_scenario", "simulate", "size")
+_API = ("evaluate", "load_scenario", "load_trace", "simulate", "size")
 
 
 def __getattr__(name: str) -> object:
@@ -12,3 +12,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     return getattr(import_module("planner.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_API])

@@ -1,22 +1,122 @@
-"""The program as a library: read a scenario, size it, evaluate or simulate a deployment.
+"""The program as a library: read a scenario or a trace, size it, evaluate or simulate a deployment.
 
 >>> from planner import load_scenario, size  # doctest: +SKIP
->>> size(load_scenario("scenario.yaml")).deployment.accelerators  # doctest: +SKIP
-24
+>>> plan = size(load_scenario("scenario.yaml"))  # doctest: +SKIP
+>>> plan.deployment.accelerators, plan.prediction.ttft_s["p99"]  # doctest: +SKIP
+(24, 0.61)
+
+A result is the record that the program itself computes with, and it can show itself: `to_dict()` is the document of
+`--format json`, `to_records()` are flat rows for a table of any library, and a notebook displays it as a page. Names
+are those of docs/nomenclature.md; docs/python.md has the whole interface.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from planner import sizing
 from planner.errors import FieldError
 from planner.files import scenario as scenario_files
-from planner.records import Deployment, Plan, Scenario
+from planner.files import traces as trace_files
+from planner.records import Deployment, InputFile, Plan, Scenario, Trace
 from planner.simulation.result import Simulation
 from planner.simulation.simulate import Setting
 from planner.simulation.simulate import simulate as run
+
+Document = dict[str, Any]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PlanResult(Plan):
+    """The answer to a scenario: every field of a `Plan`, and how it shows itself."""
+
+    def to_dict(self) -> Document:
+        """The document of `planner size --format json`."""
+        from planner.review.document import document
+
+        return document(self)
+
+    def to_records(self) -> list[Row]:
+        """One flat row for the plan and one for each alternative, all with the same names."""
+        from planner.review.rows import plan_rows
+
+        return plan_rows(self.to_dict())
+
+    def __repr__(self) -> str:
+        from planner.render.table import verdict_line
+
+        return verdict_line(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        from planner.render.html import to_html_fragment
+
+        return to_html_fragment(self.to_dict())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SimulationResult(Simulation):
+    """What a simulation found, beside what the closed forms predict for the same deployment."""
+
+    _: KW_ONLY
+    plan: PlanResult
+    setting: Setting
+
+    def to_dict(self) -> Document:
+        """The document of `planner simulate --format json`."""
+        from planner.cli.simulate import document
+
+        return document(self.plan, self, self.setting)
+
+    def to_records(self) -> list[Row]:
+        """One flat row for every statistic of every latency: predicted, simulated, confidence, difference."""
+        from planner.review.rows import simulation_rows
+
+        return simulation_rows(self.to_dict())
+
+    def __repr__(self) -> str:
+        from planner.cli.simulate import to_text
+        from planner.render.text import Pen
+
+        return to_text(self.to_dict(), Pen()).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        from planner.render.html import text_fragment
+
+        return text_fragment(repr(self))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TraceResult(Trace):
+    """A trace that was read: arrivals, lengths and prompt blocks, and how it shows itself."""
+
+    paths: tuple[str, ...] = ()
+
+    def to_dict(self) -> Document:
+        """The document of `planner trace show --format json`."""
+        from planner.review.trace import trace_document
+
+        return trace_document(self, [InputFile(" ".join(self.paths), self.sha256)], "lru", None)
+
+    def to_records(self) -> list[Row]:
+        """One flat row for every cache size of the hit curve; none where the trace has no block ids."""
+        from planner.review.rows import trace_rows
+
+        return trace_rows(self.to_dict())
+
+    def __repr__(self) -> str:
+        from planner.render.text import Pen
+        from planner.render.trace import to_text
+
+        return to_text(self.to_dict(), Pen()).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        from planner.render.html import text_fragment
+
+        return text_fragment(repr(self))
 
 
 def load_scenario(path: str | Path, catalog_dirs: Sequence[str | Path] = ()) -> Scenario:
@@ -30,7 +130,19 @@ def load_scenario(path: str | Path, catalog_dirs: Sequence[str | Path] = ()) -> 
     return scenario_files.load_scenario(Path(path), tuple(Path(folder) for folder in catalog_dirs))
 
 
-def size(scenario: Scenario) -> Plan:
+def load_trace(path: str | Path, *more: str | Path) -> TraceResult:
+    """Read one trace, in one or more files of a known format, or a folder of sessions.
+
+    Raises
+    ------
+    InputError
+        With every fault of the files, each with its line.
+    """
+    paths = [Path(one) for one in (path, *more)]
+    return TraceResult(**_fields(trace_files.load_traces(paths)), paths=tuple(map(str, paths)))
+
+
+def size(scenario: Scenario) -> PlanResult:
     """Return the cheapest deployment that meets every target and budget; else the nearest miss, marked infeasible.
 
     Raises
@@ -38,21 +150,24 @@ def size(scenario: Scenario) -> Plan:
     FieldError
         A value of the scenario that the model, the hardware or the engine cannot take.
     """
-    return sizing.size(scenario)
+    return PlanResult(**_fields(sizing.size(scenario)))
 
 
-def evaluate(scenario: Scenario) -> Plan:
-    """Return what the scenario's own deployment does.
+def evaluate(scenario: Scenario, deployment: Deployment | None = None) -> PlanResult:
+    """Return what a deployment does under the scenario's traffic: by default the scenario's own.
 
     Raises
     ------
     FieldError
         There is none, or it cannot run.
     """
-    return sizing.evaluate(scenario)
+    asked = scenario if deployment is None else replace(scenario, deployment=deployment)
+    return PlanResult(**_fields(sizing.evaluate(asked)))
 
 
-def simulate(scenario: Scenario, deployment: Deployment | None = None, requests: int = 0, seed: int = 0) -> Simulation:
+def simulate(
+    scenario: Scenario, deployment: Deployment | None = None, requests: int = 0, seed: int = 0
+) -> SimulationResult:
     """Simulate a deployment token step by token step: by default the scenario's own, else the one that `size` finds.
 
     `requests` 0 runs the trace once, or a default number of Poisson arrivals. The same seed gives the same result.
@@ -62,7 +177,14 @@ def simulate(scenario: Scenario, deployment: Deployment | None = None, requests:
     FieldError
         The deployment cannot run, or nothing fits.
     """
-    chosen = deployment or scenario.deployment or size(scenario).deployment
-    if chosen is None:
+    given = deployment or scenario.deployment
+    plan = evaluate(scenario, given) if given is not None else size(scenario)
+    if plan.deployment is None:
         raise FieldError("hardware.accelerators", "no candidate can hold the model, so there is nothing to simulate")
-    return run(scenario, chosen, Setting(requests=requests, seed=seed))
+    setting = Setting(requests=requests, seed=seed)
+    return SimulationResult(**_fields(run(scenario, plan.deployment, setting)), plan=plan, setting=setting)
+
+
+def _fields(record: Plan | Simulation | Trace) -> dict[str, Any]:
+    """The fields of a record, none of them copied."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}

@@ -22,11 +22,7 @@ CLASSES = {
     "infeasible": "fail",
 }
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-STYLE = """
-:root { color-scheme: light dark; --line: #8886; --bar: #4a7ebb; --pass: #1a7f37; --risk: #9a6700; --fail: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --bar: #79a7dd; --pass: #4fc06a; --risk: #d9a441; --fail: #ff8a80; } }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0; }
-main { max-width: 72rem; margin: 0 auto; padding: 1rem; }
+CONTENT = """\
 h1 { font-size: 1.5rem; line-height: 1.3; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-size: 1rem; }
 .pass { color: var(--pass); } .risk { color: var(--risk); } .fail { color: var(--fail); }
 .verdict { font-weight: bold; }
@@ -38,9 +34,21 @@ td.source { overflow-wrap: anywhere; }
 svg { display: block; fill: var(--bar); }
 svg .track { fill: var(--line); } svg .limit { fill: var(--fail); } svg .value { fill: currentColor; }
 details { margin: 1rem 0; } summary { cursor: pointer; font-weight: 600; }
+"""
+STYLE = (
+    """
+:root { color-scheme: light dark; --line: #8886; --bar: #4a7ebb; --pass: #1a7f37; --risk: #9a6700; --fail: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --bar: #79a7dd; --pass: #4fc06a; --risk: #d9a441; --fail: #ff8a80; } }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0; }
+main { max-width: 72rem; margin: 0 auto; padding: 1rem; }
+"""
+    + CONTENT
+    + """\
 footer { margin-top: 2rem; font-size: .85rem; }
 @media print { main { max-width: none; padding: 0; } .wide { overflow: visible; } section, tr { break-inside: avoid; } }
 """
+)
+INSIDE = ".planner-result { --line: #8886; --bar: #4a7ebb; --pass: #1a7f37; --risk: #9a6700; --fail: #b3261e;"
 KEY = "Bars: the thin bar is the interval, the thick mark the value, the thin mark the limit."
 BAR_WIDTH, BAR_HEIGHT = 160, 14
 
@@ -51,6 +59,20 @@ def to_html(document: Document) -> str:
     body = list(_gate(document) if many else _result(document))
     title = f"planner check: {verdict_word(document)}" if many else f"planner: {scenario_name(document)}"
     return _page(title, body, document["tool"]["version"])
+
+
+def to_html_fragment(document: Document) -> str:
+    """Return the content of the page of a result for a place inside another page; its style stays inside as well."""
+    return _fragment("\n".join(_result(document)))
+
+
+def text_fragment(text: str) -> str:
+    """Return a report of plain text for a place inside another page."""
+    return _fragment(f"<pre>{escape(text)}</pre>")
+
+
+def _fragment(content: str) -> str:
+    return f'<div class="planner-result">\n<style>\n{INSIDE}\n{CONTENT}}}</style>\n{content}\n</div>\n'
 
 
 def _page(title: str, body: Sequence[str], version: str) -> str:

@@ -36,6 +36,8 @@ class Worker:
     kv_bytes: float  # of the pool on one accelerator
     longest_tokens: int  # of one request in this pool, rounded up to blocks; 0: the model's own limit
     node_accelerators: int
+    host_bytes: int = 0  # KV below the accelerator's memory, of a worker: in the memory of its host
+    disk_bytes: int = 0  # and on its local flash
 
     @property
     def accelerators(self) -> int:
@@ -71,6 +73,12 @@ class Launch:
     block_tokens: int
     workers: tuple[Worker, ...]
     result: Document
+
+    @property
+    def tiers_elsewhere(self) -> tuple[str, ...]:
+        """Tiers of the plan that no option of an engine sets up: they are services of their own."""
+        known = ("hbm", "host-dram", "local-ssd")
+        return tuple(row["tier"] for row in self.result["kv"]["tiers"] if row["tier"] not in known)
 
     @property
     def colocated(self) -> bool:
@@ -143,6 +151,7 @@ def _worker(result: Document, role: RoleName) -> Worker:
         max(max_batch or 0, DECODE_TOKEN_BUDGET) if role == "decode" else engine["token_budget"]
     )
     memory = result["memory_per_accelerator"][role]
+    share = _count(pool["tp"]) * _count(pool["pp"]) * dp / _count(node)
     return Worker(
         role=role,
         accelerator=_word(pool["accelerator"]),
@@ -158,7 +167,17 @@ def _worker(result: Document, role: RoleName) -> Worker:
         kv_bytes=memory["kv_bytes"],
         longest_tokens=_longest(inputs, role),
         node_accelerators=_count(node),
+        host_bytes=_tier_bytes(result, role, "host-dram", share),
+        disk_bytes=_tier_bytes(result, role, "local-ssd", share),
     )
+
+
+def _tier_bytes(result: Document, role: RoleName, tier: str, node_share: float) -> int:
+    """A worker's share of what a tier holds on each node; decode pools keep no prefixes."""
+    if role == "decode":
+        return 0
+    rows = (row for row in result["kv"]["tiers"] if row["tier"] == tier)
+    return int(sum(row["capacity_bytes"] for row in rows) * node_share)
 
 
 def _per_rank(max_batch: int | None, engine_max_batch: int, dp: int, role: RoleName) -> int | None:

@@ -57,6 +57,10 @@ def _needs(launch: Launch) -> Iterator[str]:
     yield "## Before"
     yield ""
     yield f"- {launch.engine} {launch.engine_version} on every host; others may lack an option or change a default."
+    for tier in launch.tiers_elsewhere:
+        yield f"- The plan counts on the KV tier {tier}, a service of its own that these files do not start."
+    if any(worker.disk_bytes for worker in launch.workers):
+        yield "- A folder /var/cache/kv on local flash, which must exist where the workers run."
     if launch.connector:
         yield f"- Caches travel over {launch.connector}: the network cards of both pools must reach each other."
     converted = launch.weights != launch.checkpoint_format

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.export.flags import Flag, flag
+from planner.export.flags import Flag, flag, switch
 from planner.export.launch import Launch, Worker
 
 _KV = {"bf16": "auto", "fp8": "fp8_e4m3"}
@@ -36,6 +36,14 @@ def engine_flags(launch: Launch, worker: Worker) -> list[Flag]:
     ]
     if launch.weights != launch.checkpoint_format and launch.weights in _ONLINE:
         flags.append(flag("--quantization", _ONLINE[launch.weights], "inputs.model.weight_dtype"))
+    if worker.host_bytes:
+        gb = max(worker.host_bytes // (ranks * worker.pp) // 10**9, 1)
+        flags += [
+            switch("--enable-hierarchical-cache", "kv.tiers"),
+            flag("--hicache-size", gb, "kv.tiers host-dram, of one rank [GB]"),
+        ]
+    if worker.host_bytes and worker.disk_bytes:
+        flags.append(flag("--hicache-storage-backend", "file", "kv.tiers local-ssd"))
     reserved = launch.result["inputs"]["engine"].get("decode_reserved_tokens")
     if worker.role == "decode" and reserved:
         flags.append(flag("--num-reserved-decode-tokens", reserved, "inputs.engine.decode_reserved_tokens"))

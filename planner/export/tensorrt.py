@@ -28,6 +28,13 @@ def engine_file(launch: Launch, worker: Worker) -> dict[str, Any]:
         ),
         "tokens_per_block": Commented(launch.block_tokens, "inputs.engine.memory_rule.block_tokens"),
     }
+    ranks = worker.tp * worker.dp * worker.pp
+    if worker.host_bytes:
+        host = Commented(worker.host_bytes // ranks, "kv.tiers host-dram, of one rank")
+        values["kv_cache_config"]["host_cache_size"] = host
+    if worker.disk_bytes:
+        disk = Commented(worker.disk_bytes // ranks, "kv.tiers local-ssd, of one rank")
+        values["kv_cache_config"] |= {"disk_cache_size": disk, "disk_cache_path": "/var/cache/kv"}
     if worker.max_batch:
         values["cuda_graph_config"] = {
             "max_batch_size": Commented(worker.max_batch, f"{worker.field('max_batch')}: no batch without a graph"),

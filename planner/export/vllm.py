@@ -13,6 +13,7 @@ _ONLINE = {"fp8": "fp8", "fp8_block": "fp8_per_block"}  # made from a 16-bit che
 _CONNECTORS = {"nixl": "NixlConnector", "mooncake": "MooncakeConnector", "lmcache": "LMCacheConnectorV1"}
 _ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 DEFAULT_GRAPH_BATCH = 512  # largest batch that is captured unless asked
+DISK_FOLDER = "/var/cache/kv"
 SIDE_CHANNEL_PORT, BOOTSTRAP_PORT = 5600, 8998
 
 
@@ -46,8 +47,13 @@ def engine_flags(launch: Launch, worker: Worker) -> list[Flag]:
     ]
     if launch.weights != launch.checkpoint_format and launch.weights in _ONLINE:
         flags.append(flag("--quantization", _ONLINE[launch.weights], "inputs.model.weight_dtype"))
-    if not launch.colocated:
-        flags.append(flag("--kv-transfer-config", kv_transfer(launch, worker), "plan.mode and --connector"))
+    offloads = worker.host_bytes > 0
+    if offloads and launch.colocated and not worker.disk_bytes:
+        gib = f"{worker.host_bytes / worker.dp / 2**30:.1f}"
+        flags.append(flag("--kv-offloading-size", gib, "kv.tiers host-dram, of the ranks of an engine [GiB]"))
+    elif offloads or not launch.colocated:
+        why = "plan.mode, --connector, kv.tiers" if offloads else "plan.mode and --connector"
+        flags.append(flag("--kv-transfer-config", kv_transfer(launch, worker), why))
     return flags
 
 
@@ -63,9 +69,28 @@ def _scheduling(launch: Launch, worker: Worker) -> list[Flag]:
 
 
 def kv_transfer(launch: Launch, worker: Worker) -> str:
-    """The connector of a pool as JSON."""
-    config: dict[str, Any] = {"kv_connector": _CONNECTORS[launch.connector or "nixl"], "kv_role": _ROLES[worker.role]}
-    return json.dumps(config, separators=(",", ":"))
+    """What moves and keeps caches of a pool, as JSON: the connector, tiers below the memory, or both."""
+    configs: list[dict[str, Any]] = []
+    if launch.connector:
+        configs.append({"kv_connector": _CONNECTORS[launch.connector], "kv_role": _ROLES[worker.role]})
+    if worker.host_bytes:
+        configs.append(_offloading(worker))
+    if len(configs) == 1:
+        return json.dumps(configs[0], separators=(",", ":"))
+    several = {
+        "kv_connector": "MultiConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"connectors": configs},
+    }
+    return json.dumps(several, separators=(",", ":"))
+
+
+def _offloading(worker: Worker) -> dict[str, Any]:
+    """Prefixes in the memory of the host, and on its flash behind that."""
+    extra: dict[str, Any] = {"cpu_bytes_to_use": worker.host_bytes // worker.dp}
+    if worker.disk_bytes:
+        extra |= {"spec_name": "TieringOffloadingSpec", "secondary_tiers": [{"type": "fs", "root_dir": DISK_FOLDER}]}
+    return {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra}
 
 
 def environment(launch: Launch, host: str, index: str, worker: Worker) -> list[tuple[str, str, str]]:

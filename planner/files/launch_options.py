@@ -22,6 +22,7 @@ _SWITCHES = frozenset(
     {
         "--enable-expert-parallel", "--enable-dp-attention", "--no-enable-chunked-prefill", "--enable-chunked-prefill",
         "--trust-remote-code", "--headless", "--enforce-eager", "--disable-radix-cache", "--enable-mixed-chunk",
+        "--enable-hierarchical-cache",
     }
 )  # fmt: skip
 # Options that say nothing of what a plan decides.
@@ -31,6 +32,7 @@ _ASIDE = frozenset(
         "--node-rank", "--nnodes", "--master-addr", "--headless", "--dist-init-addr", "--data-parallel-address",
         "--data-parallel-rpc-port", "--data-parallel-size-local", "--data-parallel-start-rank", "--tokenizer",
         "--disaggregation-bootstrap-port", "--disaggregation-transfer-backend", "--max-cudagraph-capture-size",
+        "--kv-offloading-size", "--enable-hierarchical-cache", "--hicache-size", "--hicache-storage-backend",
         "--cuda-graph-max-bs-decode", "--download-dir", "--disable-log-requests", "--backend", "--log-level",
     }
 )  # fmt: skip
@@ -213,7 +215,7 @@ def vllm(options: Options) -> Told:
     read = Values(options)
     tp, dp = read.count("--tensor-parallel-size", "--tp"), read.count("--data-parallel-size", "--dp")
     spread = read.switch("--enable-expert-parallel")
-    transfer = read.mapping("--kv-transfer-config")
+    transfer = _first_connector(read.mapping("--kv-transfer-config"))
     role = read.choice(_MODES, "--disaggregation-mode") or _KV_ROLES.get(str(transfer.get("kv_role")), "")
     model = read.text("--model") or _first(options)
     return Told(
@@ -316,6 +318,14 @@ _ENGINE_KEYS = frozenset(
 )  # fmt: skip
 
 READERS: Mapping[str, Callable[[Options], Told]] = {"vllm": vllm, "sglang": sglang}
+
+
+def _first_connector(transfer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of several connectors the one that moves caches between pools."""
+    extra = transfer.get("kv_connector_extra_config")
+    several = extra.get("connectors") if isinstance(extra, dict) else None
+    found = [one for one in several if isinstance(one, dict)] if isinstance(several, list) else []
+    return next((one for one in found if one.get("kv_connector") in _CONNECTORS), transfer)
 
 
 def _first(options: Options) -> str:

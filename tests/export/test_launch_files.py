@@ -205,3 +205,54 @@ def test_workers_over_several_nodes(tmp_path: Path) -> None:
     path = tmp_path / "decode.sh"
     path.write_text(script, encoding="utf-8")
     subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def with_tiers(name: str, **tiers: float) -> dict[str, Any]:
+    document = result(name)
+    document["kv"]["tiers"] += [
+        {"tier": tier.replace("_", "-"), "capacity_bytes": size} for tier, size in tiers.items()
+    ]
+    return document
+
+
+def test_tiers_below_the_memory_of_a_shared_pool() -> None:
+    # 1 TB a node of 8: a worker of 2 accelerators has a quarter of it, an accelerator an eighth.
+    from planner.export import sglang, tensorrt, vllm
+
+    made = launch(with_tiers("colocated", host_dram=1e12), "nixl")
+    worker = made.workers[0]
+    assert worker.host_bytes == 250 * 10**9
+    assert "--kv-offloading-size=232.8" in [flag.text for flag in vllm.engine_flags(made, worker)]
+    assert "--hicache-size=125" in [flag.text for flag in sglang.engine_flags(made, worker)]
+    assert tensorrt.engine_file(made, worker)["kv_cache_config"]["host_cache_size"].value == 125 * 10**9
+
+
+def test_tiers_beside_a_connector() -> None:
+    from planner.export import vllm
+
+    made = launch(with_tiers("heterogeneous", host_dram=1e12, local_ssd=8e12, pool=1e14), "nixl")
+    config = json.loads(vllm.kv_transfer(made, made.worker("prefill")))
+    check(config, "vllm_kv_transfer_config")
+    first, second = config["kv_connector_extra_config"]["connectors"]
+    assert (first["kv_connector"], first["kv_role"]) == ("NixlConnector", "kv_producer")
+    assert second["kv_connector_extra_config"]["spec_name"] == "TieringOffloadingSpec"
+    assert json.loads(vllm.kv_transfer(made, made.worker("decode")))["kv_role"] == "kv_consumer"
+    assert made.tiers_elsewhere == ("pool",)
+
+
+@pytest.mark.parametrize(("name", "target"), [case for case in CASES if case[1] != "tensorrt-llm"])
+def test_tiers_add_options_that_exist(name: str, target: str) -> None:
+    from planner.export.bundle import bundle
+
+    document = with_tiers(name, host_dram=1e12, local_ssd=8e12)
+    made = launch(document, TARGETS[target].connectors[0])  # type: ignore[arg-type]
+    text = "\n".join(file.text for file in bundle(made, TARGETS[target], "{}").values())
+    known = known_flags(engine_of(name))
+    for option in (
+        "--kv-offloading-size",
+        "--enable-hierarchical-cache",
+        "--hicache-size",
+        "--hicache-storage-backend",
+    ):
+        assert option not in text or option in known
+    assert any(word in text for word in ("OffloadingConnector", "--hicache-size", "host_cache_size"))

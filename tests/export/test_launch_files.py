@@ -227,6 +227,15 @@ def test_tiers_below_the_memory_of_a_shared_pool() -> None:
     assert tensorrt.engine_file(made, worker)["kv_cache_config"]["host_cache_size"].value == 125 * 10**9
 
 
+def test_the_page_warns_where_the_plan_counts_on_prefixes() -> None:
+    from planner.export.readme import readme
+
+    document = result("colocated")
+    assert "in caches" not in readme(launch(document, "nixl"), "vllm", [])
+    document["kv"]["tiers"][0]["hit_fraction"] = 0.42
+    assert "finds 42% of prompt tokens in caches" in readme(launch(document, "nixl"), "vllm", [])
+
+
 def test_tiers_beside_a_connector() -> None:
     from planner.export import vllm
 

@@ -1,6 +1,7 @@
 # make demo   install and size an example          make test       everything a change must pass
 # make lint   style, types, layers                 make test-slow  the longer checks
 # make docs   rebuild generated pages              make bench      speed
+# make fit    fit the engines to measured runs     make accuracy   docs/accuracy.md from the shipped constants
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -8,7 +9,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow bench lint docs clean
+.PHONY: demo test test-slow bench lint docs fit accuracy clean
 
 demo: $(VENV)/installed
 	@$(BIN)/planner size docs/examples/llama-3.1-70b-azure.yaml
@@ -28,8 +29,14 @@ lint: $(VENV)/installed-dev
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-docs: $(VENV)/installed-dev
+docs: $(VENV)/installed-dev accuracy
 	@$(BIN)/python tools/build_cli_docs.py
+
+fit: $(VENV)/installed-dev
+	@$(BIN)/python tools/fit_engines.py
+
+accuracy: $(VENV)/installed-dev
+	@$(BIN)/python tools/build_accuracy.py
 
 clean:
 	rm -rf $(VENV)

@@ -230,6 +230,7 @@ class EngineConstants:
     uniform_window_fraction: float = 0.10  # wu: share of the decode time that a burst spreads over, lengths that vary
     fixed_window_fraction: float = 0.056  # wf: the same for lengths that are all equal
     burst_wait_factor: float = 1.17  # kW
+    burst_ahead_fraction: float = 0.05  # share of the prefills of all that run that a prompt finds ahead of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +302,10 @@ class EngineProfile:
     provenance: Provenance
     sha256: str = ""
     deviations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # "mode/level/key" -> constant -> log
+    interval_widths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """"<mode>/<class>/<accelerator>" -> what log intervals of step times and of TTFT are stretched by there."""
+    interval_growth: Mapping[float, tuple[float, float]] = field(default_factory=dict)
+    """Coverage -> what log intervals of step times and of TTFT are stretched by to hold it."""
     connectors: Mapping[str, ConnectorRule] = field(default_factory=dict)
     connector: str = ""  # the one that moves caches; empty: nothing is known to refuse
     refused_mixers: frozenset[str] = frozenset()  # kinds of recurrent mixers that the engine lacks
@@ -622,6 +627,23 @@ class InputFile:
     sha256: str
 
 
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Drafted tokens that a step verifies: of `draft_tokens` a mean of `accepted_tokens` are kept, and one is made.
+
+    `draft_layers` layers of the model's own make make each draft (multi-token-prediction heads).
+    """
+
+    draft_tokens: int
+    accepted_tokens: float
+    draft_layers: int = 1
+
+    @property
+    def step_tokens(self) -> float:
+        """Mean tokens that a sequence gains in a step."""
+        return 1.0 + self.accepted_tokens
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scenario:
     """One question, complete: everything a computing room needs and nothing it must look up."""
@@ -646,6 +668,8 @@ class Scenario:
     availability: Availability | None = None
     costs: Costs = Costs()
     tiers: tuple[KvTier, ...] = ()  # below the accelerator's memory, nearest first
+    speculation: Speculation | None = None
+    expert_imbalance_factor: float = 1.0  # tokens of the fullest expert rank over the mean
 
     def accelerator(self, accelerator_id: str) -> Accelerator:
         for accelerator in (*self.prefill_accelerators, *self.decode_accelerators):

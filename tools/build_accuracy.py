@@ -9,16 +9,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median, quantiles
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+import operator_errors  # noqa: E402
 from catalog_build import engines  # noqa: E402
 
-from planner.calibration.validate import predict_rows  # noqa: E402
+from planner.calibration.validate import Row, predict_rows  # noqa: E402
 from planner.cli.validate import finder  # noqa: E402
+from planner.files.catalog import Catalog  # noqa: E402
 from planner.files.measurements import read_table  # noqa: E402
 from planner.render.accuracy import error_cells, error_tables  # noqa: E402
 
@@ -51,7 +55,7 @@ Mean time to first token (TTFT) and mean time per output token (TPOT) of public 
 as separate pools. Errors are |predicted / measured - 1| in %, written mean / median. Of {runs:,} runs, {left_out} are
 predicted but not scored: their labels are ambiguous, or hide replicas or a cap on running requests.
 
-The constants are 18 numbers per engine, times shrunken deviations of measured groups; `tools/fit_engines.py` rebuilds
+The constants are 19 numbers per engine, times shrunken deviations of measured groups; `tools/fit_engines.py` rebuilds
 them from `tests/data/measured/serving.csv`. A model, accelerator or engine that was never measured has no deviation and
 falls back to what all runs share.
 
@@ -65,6 +69,27 @@ reach on like runs.
 |---|---|---|---|---|---|---|---|
 """
 
+_FLOOR = """\
+## What cannot be better on these labels
+
+Runs whose labels are all equal, engine version and date apart, differ by {same_tpot_median:.1f} % of TPOT (median; P90
+{same_tpot_p90:.0f} %) and {same_ttft_median:.1f} % of TTFT (P90 {same_ttft_p90:.0f} %), over {same} pairs. No
+prediction can be closer. What lies between that and the held-out errors is mostly settings that no label records:
+
+- Speculative decoding and overlap scheduling of DeepSeek-R1: whole curves are off together, up and down, and its
+  held-out error is twice that of other models.
+- SGLang's interval of receiving requests and of streaming: a first token waits 10 decode steps in runs of GLM-5, and 16
+  to 50 in those of DeepSeek-R1 and Qwen3.5-397B of the same origin. A left-out model gets the middle of these, and is
+  40 % off either way. TTFT of unseen models cannot be held below about 34 / 29 by any form we tried: eight terms fitted
+  by least absolute error and left-out models give 40 / 30, and averages of forms no less than 34.
+- Runs of Llama-3.1-8B on TensorRT-LLM keep one request fewer running than clients: its TTFT holds (decode time) / N.
+- Two pools of TensorRT-LLM: decode slots are a setting. Where clients exceed them by an eighth, as at 9 of 8 or 36 of
+  32 slots a worker, an eighth of a decode (1 to 10 s) is in each TTFT; where they do not, nothing is.
+
+What would settle it: accepted draft length, `stream-interval`, `scheduler-recv-interval` and `max_batch` of each run.
+
+"""
+
 _WEAK = """\
 ## Where it is bad
 
@@ -74,21 +99,42 @@ _WEAK = """\
 - TTFT of two pools holds what a router does: some runs wait most of a decode for a slot, others with the same labels do
   not. Trust whether a pool saturates, not the milliseconds.
 - TTFT of SGLang: some public runs start with 7 to 9 s at any load, an artefact of their start.
-- Runs of Llama-3.1-8B on TensorRT-LLM keep one request fewer running than clients, and their front end limits at 128
-  clients; neither is modeled.
+- At 128 clients of a small model the front end of TensorRT-LLM limits; that is not modeled.
 - Colocated runs with more than about 90 requests on one H100 of gpt-oss-120b meet a cap that no label records.
 - Nothing but NVIDIA accelerators was measured. Others borrow kernel efficiencies; their intervals are twice as wide in
   logs, by judgement.
 - A model left out and a new accelerator at once hardly occur in the runs; the same judgement covers them.
 - Almost every disaggregated run is of DeepSeek-R1.
 
+"""
+
+_INTERVALS = """\
 ## Intervals
 
 The 80 % interval of a prediction is the spread of held-out errors of its class: a cell that was measured, a new cell of
 a measured model, a new model. In a measured cell it depends on the engine, the kind of model (dense, experts, latent
-attention) and the load. The share inside above is of the runs that the constants were fitted to and so lies higher
-than on new ones: jackknifed over whole curves it is 82 % of TPOT and of TTFT for one engine, 79 and 85 % for two pools,
-and about 82 and 80 % with whole models left out; H200 lies lowest, at 73 % of TPOT.
+attention) and the load; in every class each engine has its own, shrunk towards all of them, and accelerators with
+larger errors stretch it. The share inside above is of the runs that the constants were fitted to and so lies higher
+than on new ones. Jackknifed, each group of curves, cells or models judged by intervals that the others gave, it is,
+in %:
+
+| class | group | runs | TPOT inside | TTFT inside |
+|---|---|---|---|---|
+"""
+
+_OPERATORS = """\
+
+## Operators
+
+Kernel times by the formulas and fitted constants of the catalog against a slice of the timing tables they were fitted
+to (AIConfigurator 0.12.0, `tests/data/facts/measured_points.csv`), low-trust fits left out. `tools/operator_errors.py`
+does the same for a table of your own.
+
+| operator | points | median error in log | bias in log |
+|---|---|---|---|
+"""
+
+_TABLE = """\
 
 ## A table of your own runs
 
@@ -96,8 +142,14 @@ and about 82 and 80 % with whole models left out; H200 lies lowest, at 73 % of T
 `model`, `accelerator`, `engine`, `weights`, `input_tokens_max`, `output_tokens_max`, `concurrency`; `mode` (aggregated
 or disaggregated), `length_law` (`uniform...`: lengths drawn evenly from [0.8 L, L]; else all equal), `kv_dtype`; `tp`,
 `attention_dp`, `moe_ep`, or the same with `prefill_` and `decode_` in front and `prefill_workers`, `decode_workers`;
-`ttft_ms`, `tpot_ms`; `engine_version`, `origin`, `flags`. `planner calibrate` fits constants to them.
+`ttft_ms`, `tpot_ms`; `engine_version`, `origin`, `flags`. `planner calibrate` fits constants to them, and to results of
+vLLM `bench serve`, SGLang `bench_serving`, AIPerf, genai-perf, GuideLLM, inference-perf, `trtllm-bench`, genai-bench,
+llmperf, LMBenchmark, vLLM's multi-turn benchmark, LLMServingSim's recorder and the llm-d report: summaries, or records
+of single requests. Times are medians where a file has them. Where load was open, the requests in flight follow from
+Little's law.
 """
+
+LEAST_RUNS = 60  # of a group in the table of intervals
 
 
 def page() -> str:
@@ -120,7 +172,41 @@ def page() -> str:
     for groups in error_tables(rows).values():
         for group, both in groups.items():
             text += f"| {group} | {' | '.join(error_cells(both))} |\n"
-    return text + "\n" + _WEAK
+    text += "\n" + _FLOOR.format(**repeats(rows)) + _WEAK + _INTERVALS
+    for name, title in _TITLES.items():
+        text += _inside_rows(title, fit["inside"][name])
+    text += _OPERATORS
+    points = operator_errors.read_points(operator_errors.POINTS)
+    for name, (count, size_, bias) in operator_errors.table(points, Catalog()).items():
+        text += f"| {name} | {count} | {size_:.3f} | {bias:+.3f} |\n"
+    return text + _TABLE
+
+
+def repeats(rows: Sequence[Row]) -> dict[str, float]:
+    """How far runs with equal labels lie apart, in %: the noise that no prediction can beat."""
+    same: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        if row.scored:
+            one = row.measurement
+            lengths = (one.input_tokens, one.output_tokens, one.equal_lengths, one.clients)
+            same.setdefault((one.model, one.engine, one.weights, one.origin, one.deployment, *lengths), []).append(row)
+    apart: dict[str, list[float]] = {"tpot": [], "ttft": []}
+    for group in same.values():
+        for first, second in pairwise(group):
+            for name, found in apart.items():
+                values = [getattr(row.measurement, f"{name}_s") for row in (first, second)]
+                found.append(100.0 * (max(values) / min(values) - 1.0))
+    found = {f"same_{name}_median": median(values) for name, values in apart.items()}
+    found |= {f"same_{name}_p90": quantiles(values, n=10)[-1] for name, values in apart.items()}
+    return {**found, "same": len(apart["tpot"])}
+
+
+def _inside_rows(title: str, groups: Mapping[str, list[float]]) -> str:
+    return "".join(
+        f"| {title} | {group} | {runs:,} | {tpot:.0f} | {ttft:.0f} |\n"
+        for group, (runs, tpot, ttft) in sorted(groups.items())
+        if runs >= LEAST_RUNS
+    )
 
 
 def _held_out_row(title: str, values: list[float], tables: tuple[str, str]) -> str:

@@ -25,7 +25,14 @@ import numpy as np  # noqa: E402
 from catalog_build import engines  # noqa: E402
 
 from planner.calibration.fit import Data, EngineFit, fit_data, fit_engines  # noqa: E402
-from planner.calibration.residuals import HeldOut, engine_intervals, folds, held_out  # noqa: E402
+from planner.calibration.residuals import (  # noqa: E402
+    EngineIntervals,
+    HeldOut,
+    engine_intervals,
+    folds,
+    held_out,
+    jackknifed_inside,
+)
 from planner.calibration.validate import UNFITTED_FLAGS, errors, resolve  # noqa: E402
 from planner.cli.validate import finder  # noqa: E402
 from planner.files.measurements import read_table  # noqa: E402
@@ -64,6 +71,18 @@ def rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+def intervals_of(found: EngineIntervals) -> dict[str, Any]:
+    """Factors by class, widths by class and accelerator, and growth by coverage."""
+    return {
+        "factors": {
+            key: [rounded(value) for value in (by.step_low, by.step_high, by.ttft_low, by.ttft_high)]
+            for key, by in sorted(found.factors.items())
+        },
+        "widths": {key: [round(value, 3) for value in both] for key, both in sorted(found.widths.items())},
+        "growth": {str(key): [round(value, 3) for value in both] for key, both in sorted(found.growth.items())},
+    }
+
+
 def held_out_runs(colocated: tuple[Data, Floats], disaggregated: tuple[Data, Floats]) -> dict[str, HeldOut]:
     """Every way of leaving runs out, by the class of evidence that it imitates."""
     data, use = colocated
@@ -88,6 +107,25 @@ def accuracy(held: HeldOut) -> dict[str, Any]:
         for name in _groups(run):
             groups.setdefault(name, []).append(row)
     return {name: [len(rows), *_errors(held, rows)] for name, rows in groups.items()}
+
+
+def coverage(held: HeldOut, name: str) -> dict[str, list[float]]:
+    """Runs, and share in % inside the 80 % intervals that other runs give, by mode, accelerator and engine."""
+    by_curve = name.endswith("/known-cell") or name.startswith("disaggregated")
+    left_out: Sequence[object] = [run.model.id for run in held.runs]
+    if by_curve:
+        left_out = folds(held.runs)
+    elif name.endswith("/new-cell"):
+        left_out = [f"{run.model.id} {run.accelerator.id}" for run in held.runs]
+    inside = jackknifed_inside(held, name, left_out)
+    groups: dict[str, list[int]] = {"all": list(range(len(held.runs)))}
+    for row, run in enumerate(held.runs):
+        for group in (run.accelerator.id, run.engine.id, f"{run.engine.id} on {run.accelerator.id}"):
+            groups.setdefault(group, []).append(row)
+    return {
+        group: [len(rows), *(round(100.0 * float(share), 1) for share in inside[rows].mean(axis=0))]
+        for group, rows in groups.items()
+    }
 
 
 def _groups(run: ClosedLoop) -> Sequence[str]:
@@ -115,15 +153,10 @@ def main() -> int:
         return int(any(found[key] != shipped[key] for key in found))
     held = held_out_runs(colocated, disaggregated)
     held["disaggregated/new-model"] = held["disaggregated/new-cell"]
-    intervals = {
-        engine: {
-            key: [rounded(value) for value in (by.step_low, by.step_high, by.ttft_low, by.ttft_high)]
-            for key, by in sorted(rows.items())
-        }
-        for engine, rows in sorted(engine_intervals(held).items())
-    }
+    intervals = {engine: intervals_of(found) for engine, found in sorted(engine_intervals(held).items())}
+    inside = {name: coverage(one, name) for name, one in held.items() if name != "disaggregated/new-model"}
     table = {name: accuracy(one) for name, one in held.items() if name != "disaggregated/new-model"}
-    text = json.dumps({**found, "intervals": intervals, "held_out": table}, indent=1, sort_keys=True)
+    text = json.dumps({**found, "intervals": intervals, "held_out": table, "inside": inside}, indent=1, sort_keys=True)
     OUT.write_text(text + "\n", encoding="utf-8")
     engines.build(RUNS, ROOT / "hardware")
     return 0

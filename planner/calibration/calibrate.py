@@ -59,7 +59,8 @@ def calibrate(runs: Sequence[ClosedLoop], measured: Sequence[Measurement]) -> Ca
     use = np.ones(len(runs))
     sd = np.array([[_DOUBT * PRIORS[name].finer for name in CONSTANTS]])
     every = minimize(data, use, group, sd)
-    gain = 1.0 - every.posterior_sd(sd)[0] / sd[0]
+    gain = 1.0 - every.posterior_sd(sd)[0] / np.where(sd[0] > 0, sd[0], 1.0)
+    gain = np.where(sd[0] > 0, gain, 0.0)
     chosen = gain >= LEAST_GAIN
     if not np.any(chosen):
         names = ", ".join(CONSTANTS[number] for number in np.argsort(-gain)[:3])

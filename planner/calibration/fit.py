@@ -240,11 +240,23 @@ class EngineFit:
         )
 
 
+def fit_colocated(colocated: Data, use: Floats) -> tuple[Fit, Fit]:
+    """The fit with every level, and the common one that no group enters."""
+    return fit(colocated, use), fit(colocated, use, COMMON_LEVELS)
+
+
 def fit_engines(
-    colocated: Data, use: Floats, disaggregated: Data | None = None, use_too: Floats | None = None
+    colocated: Data,
+    use: Floats,
+    disaggregated: Data | None = None,
+    use_too: Floats | None = None,
+    done: tuple[Fit, Fit] | None = None,
 ) -> EngineFit:
-    """Constants of both families from the runs where `use` (colocated) and `use_too` (disaggregated) are 1."""
-    full, common = fit(colocated, use), fit(colocated, use, COMMON_LEVELS)
+    """Constants of both families from the runs where `use` (colocated) and `use_too` (disaggregated) are 1.
+
+    `done`: what `fit_colocated` found for the same colocated runs.
+    """
+    full, common = done or fit_colocated(colocated, use)
     apart: Fit | None = None
     if disaggregated is not None and use_too is not None and np.any(use_too):
         offset = full.log_constants(disaggregated.runs, disaggregated.offset)

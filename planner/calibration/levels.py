@@ -13,8 +13,8 @@ from planner.serving.stacked import CONSTANTS, Integers
 LEVELS = ("global", "engine", "accelerator", "weights", "origin", "spread", "model", "cell")
 COMMON_LEVELS = ("global", "waiting")  # step times as all engines have them, TTFT by engine
 WAITING = (
-    "ttft_fixed_s", "ttft_steps", "own_prefill_factor", "burst_wait_factor", "ttft_sequence_s",
-    "uniform_window_fraction", "fixed_window_fraction",
+    "ttft_fixed_s", "ttft_steps", "own_prefill_factor", "burst_wait_factor",
+    "uniform_window_fraction", "fixed_window_fraction", "burst_ahead_fraction",
 )  # fmt: skip
 
 
@@ -47,7 +47,8 @@ PRIORS: Mapping[str, Prior] = {
     "fixed_window_fraction": Prior(0.15, 1.0, 0.9, 0.4),
     "own_prefill_factor": Prior(1.0, 0.3, 0.2, 0.12),
     "burst_wait_factor": Prior(1.5, 0.4, 0.3, 0.2),
-    "ttft_sequence_s": Prior(1e-3, 1.0, 0.7, 0.4),
+    "ttft_sequence_s": Prior(0.3e-3, 0.0, 0.0, 0.0),  # of open loops; a burst says nothing of it
+    "burst_ahead_fraction": Prior(0.05, 1.0, 0.7, 0.4),
 }
 # Share of the finer deviation: a model's quirk, or that of one of its deployments, must not stand in for its engine's.
 _SHARE = {"model": 0.7, "cell": 0.7}

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from planner.calibration.fit import Booleans, Data, EngineFit, fit_engines, log_answer, log_constants
+from planner.calibration.fit import Booleans, Data, EngineFit, fit_colocated, fit_engines, log_answer, log_constants
 from planner.engines.constants import Family
 from planner.records import ClosedLoop, EngineProfile, Floats, IntervalFactors
 from planner.serving.closed_loop import solve
@@ -16,10 +16,16 @@ from planner.serving.intervals import SEVERITY, evidence, load_class, model_kind
 
 FOLDS = 5
 _SEED = 7
-# Share of held-out residuals left out at each end. Jackknifed coverage of .1 runs 3 points short, and more for latent
-# attention, whose runs hide switches that come and go by whole curves.
-_TAIL = 0.08
-_TAIL_LATENT = 0.06
+# Share of held-out residuals left out at each end. Jackknifed coverage of .1 runs 3 to 6 points short, and more for
+# latent attention, whose runs hide switches that come and go by whole curves.
+_TAIL = 0.07
+_TAIL_LATENT = 0.05
+_SHRINK_UNSEEN = 60.0  # the same where whole models or cells were left out
+_SHRINK_WIDTH = 60.0  # and of what an accelerator stretches intervals by
+_LEAST_WIDTH = 0.02  # of an interval in log
+_LEAST_STRETCH = 0.85
+COVERAGE = 0.8
+_COVERAGES = (0.5, 0.9, 0.95, 0.99)
 _SHRINK = 25.0  # runs at which a group's own quantiles weigh as much as those of the group above it
 _NEW_WIDTH = 2.0  # log width where neither model nor engine on this accelerator was measured: a judgement
 
@@ -83,6 +89,7 @@ def held_out(
     For the disaggregated family `other` is the colocated data, from which nothing is held out.
     """
     predicted = np.full(data.measured.shape, np.nan)
+    done = fit_colocated(other, use_other) if other is not None and use_other is not None else None
     seen = [""] * len(data.runs)
     of_row = np.array([str(name) for name in groups])
     for name in np.unique(of_row[use > 0]):
@@ -90,7 +97,7 @@ def held_out(
         if family == "colocated":
             fitted = fit_engines(data, use * ~test)
         elif other is not None and use_other is not None:
-            fitted = fit_engines(other, use_other, data, use * ~test)
+            fitted = fit_engines(other, use_other, data, use * ~test, done)
         answer, found = predict(data, family, fitted)
         predicted[test] = answer[test]
         for row in np.flatnonzero(test):
@@ -113,14 +120,10 @@ def _quantiles(residual: Floats, tail: float = _TAIL) -> Floats:
     return np.quantile(residual, (tail, 1.0 - tail), axis=0).T.ravel()
 
 
-def _towards(own: Floats, above: Floats, runs: int) -> Floats:
-    return above + (own - above) * (runs / (runs + _SHRINK))
-
-
-def class_intervals(held: HeldOut, key: str, by_engine: bool) -> dict[str, dict[str, Floats]]:
+def class_intervals(held: HeldOut, key: str) -> dict[str, dict[str, Floats]]:
     """Intervals of one evidence class: engine -> key -> quantiles in log, shrunk from fine to coarse.
 
-    Keys are ``family/class``, ``…/kind`` of model and ``…/kind/load``. `by_engine`: engines differ.
+    Keys are ``family/class``, and of measured cells ``…/kind`` of model and ``…/kind/load``.
     """
     pooled = _quantiles(held.residual)
     engines = np.array([run.engine.id for run in held.runs])
@@ -128,11 +131,13 @@ def class_intervals(held: HeldOut, key: str, by_engine: bool) -> dict[str, dict[
     loads = np.array([load_class(run.clients) for run in held.runs])
     found: dict[str, dict[str, Floats]] = {"generic": {key: pooled}}
     for engine in np.unique(engines):
-        own = engines == engine if by_engine else np.ones(len(engines), dtype=bool)
+        own = engines == engine
         rows = found.setdefault(str(engine), {})
+        if not key.endswith(f"/{SEVERITY[0]}"):
+            # a handful of left-out models or cells: too few draws to tell kinds apart, and engines only in part
+            rows[key] = _shrunk(held.residual, own, pooled, shrink=_SHRINK_UNSEEN)
+            continue
         rows[key] = _shrunk(held.residual, own, pooled)
-        if not by_engine:
-            continue  # a handful of left-out models or cells: too few draws to tell kinds apart
         for kind in np.unique(kinds):
             tail = _TAIL_LATENT if kind == "latent" else _TAIL
             of_kind = own & (kinds == kind)
@@ -144,9 +149,56 @@ def class_intervals(held: HeldOut, key: str, by_engine: bool) -> dict[str, dict[
     return found
 
 
-def _shrunk(residual: Floats, among: Booleans, above: Floats, tail: float = _TAIL) -> Floats:
+def _shrunk(residual: Floats, among: Booleans, above: Floats, tail: float = _TAIL, shrink: float = _SHRINK) -> Floats:
     count = int(np.sum(among))
-    return _towards(_quantiles(residual[among], tail), above, count) if count else above
+    return above + (_quantiles(residual[among], tail) - above) * (count / (count + shrink)) if count else above
+
+
+def log_bounds(held: HeldOut, key: str, found: Mapping[str, Mapping[str, Floats]]) -> Floats:
+    """The interval of every run by its finest group [rows, 4]."""
+    rows = []
+    for run in held.runs:
+        of_engine = found.get(run.engine.id, found["generic"])
+        kind = f"{key}/{model_kind(run.model)}"
+        names = (f"{kind}/{load_class(run.clients)}", kind, key)
+        rows.append(next(of_engine[name] for name in names if name in of_engine))
+    return np.array(rows)
+
+
+def accelerator_widths(held: HeldOut, bounds: Floats, least: float = 0.0) -> dict[str, dict[str, tuple[float, float]]]:
+    """Engine -> accelerator -> what stretches log intervals so that each accelerator's runs lie inside as often.
+
+    Errors differ by accelerator as well: the width that holds the wanted share of its runs, shrunk by how many it has.
+    `least` 1 where an accelerator's runs are of too few models to say that it is safer than others.
+    """
+    strains = strain(held.residual, bounds)
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    engines = np.array([run.engine.id for run in held.runs])
+    accelerators = np.array([run.accelerator.id for run in held.runs])
+    for accelerator in np.unique(accelerators):
+        everywhere = _stretch(strains[accelerators == accelerator], np.ones(2), least)
+        found.setdefault("generic", {})[str(accelerator)] = everywhere
+        for engine in np.unique(engines):
+            own = (accelerators == accelerator) & (engines == engine)
+            if np.any(own):
+                found.setdefault(str(engine), {})[str(accelerator)] = _stretch(
+                    strains[own], np.array(everywhere), least
+                )
+    return found
+
+
+def strain(residual: Floats, bounds: Floats) -> Floats:
+    """How far out in its interval a residual lies [rows, 2]: 1 at either end, 0 in the middle."""
+    low, high = np.minimum(bounds[:, ::2], -_LEAST_WIDTH), np.maximum(bounds[:, 1::2], _LEAST_WIDTH)
+    return np.where(residual < 0, residual / low, residual / high)
+
+
+def _stretch(strains: Floats, above: Floats, least: float) -> tuple[float, float]:
+    """The factor on log widths that holds the wanted share of each quantity, shrunk towards that of the group above."""
+    own = np.quantile(strains, 1.0 - 2.0 * _TAIL, axis=0)
+    weight = len(strains) / (len(strains) + _SHRINK_WIDTH)
+    step, ttft = np.exp(np.log(above) + weight * (np.log(np.maximum(own, _LEAST_WIDTH)) - np.log(above)))
+    return max(float(step), least), max(float(ttft), least)
 
 
 def as_factors(log_quantiles: Floats, width: float = 1.0) -> IntervalFactors:
@@ -157,17 +209,74 @@ def as_factors(log_quantiles: Floats, width: float = 1.0) -> IntervalFactors:
     )
 
 
-def engine_intervals(classes: Mapping[str, HeldOut]) -> dict[str, dict[str, IntervalFactors]]:
+@dataclass(frozen=True, slots=True)
+class EngineIntervals:
+    """What an engine profile ships: factors by class, widths by class and accelerator, growth by coverage."""
+
+    factors: Mapping[str, IntervalFactors]
+    widths: Mapping[str, tuple[float, float]]
+    growth: Mapping[float, tuple[float, float]]
+
+
+def engine_intervals(classes: Mapping[str, HeldOut]) -> dict[str, EngineIntervals]:
     """Intervals of every engine from the runs held out for each ``family/class``; pooled ones where it has none."""
     found: dict[str, dict[str, IntervalFactors]] = {}
-    pooled: dict[str, IntervalFactors] = {}
+    widths: dict[str, dict[str, tuple[float, float]]] = {}
+    strains = []
     for key, held in classes.items():
-        for engine, rows in class_intervals(held, key, by_engine=key.endswith("/known-cell")).items():
-            for name, value in _with_unmeasured(rows).items():
-                found.setdefault(engine, {})[name] = value
-                if engine == "generic":
-                    pooled[name] = value
-    return {engine: nested({**pooled, **rows}) for engine, rows in found.items()}
+        quantiles = class_intervals(held, key)
+        bounds = log_bounds(held, key, quantiles)
+        strains.append(strain(held.residual, bounds))
+        for engine, rows in quantiles.items():
+            found.setdefault(engine, {}).update(_with_unmeasured(rows))
+        for engine, own in accelerator_widths(held, bounds, least_width(key)).items():
+            widths.setdefault(engine, {}).update({f"{key}/{name}": value for name, value in own.items()})
+    growth = interval_growth(np.concatenate(strains))
+    return {
+        engine: EngineIntervals(
+            nested({**found["generic"], **rows}), {**widths["generic"], **widths.get(engine, {})}, growth
+        )
+        for engine, rows in found.items()
+    }
+
+
+def least_width(key: str) -> float:
+    """How much safer than the rest of its class an accelerator may be called: runs left out are of few models."""
+    return 0.0 if key == f"colocated/{SEVERITY[0]}" else _LEAST_STRETCH
+
+
+def jackknifed_inside(held: HeldOut, key: str, groups: Sequence[object]) -> Booleans:
+    """Whether each run lies in the interval that the runs of all other groups give its class, [rows, 2]."""
+    inside = np.zeros(held.residual.shape, dtype=bool)
+    of_row = np.array([str(name) for name in groups])
+    for name in np.unique(of_row):
+        test = of_row == name
+        others, own = _part(held, ~test), _part(held, test)
+        quantiles = class_intervals(others, key)
+        widths = accelerator_widths(others, log_bounds(others, key, quantiles), least_width(key))
+        stretch = [
+            {**widths["generic"], **widths.get(run.engine.id, {})}.get(run.accelerator.id, (1.0, 1.0))
+            for run in own.runs
+        ]
+        bounds = log_bounds(own, key, quantiles) * np.repeat(np.array(stretch), 2, axis=1)
+        inside[test] = (bounds[:, ::2] <= own.residual) & (own.residual <= bounds[:, 1::2])
+    return inside
+
+
+def _part(held: HeldOut, chosen: Booleans) -> HeldOut:
+    rows = np.flatnonzero(chosen)
+    runs, seen = tuple(held.runs[row] for row in rows), tuple(held.evidence[row] for row in rows)
+    return HeldOut(held.family, runs, held.predicted[rows], held.measured[rows], seen)
+
+
+def interval_growth(strains: Floats) -> dict[float, tuple[float, float]]:
+    """Coverage -> what log intervals must be stretched by to hold it, of how held-out errors spread [rows, 2]."""
+    found = {}
+    for coverage in _COVERAGES:
+        share = 1.0 - 2.0 * _TAIL + (coverage - COVERAGE) * 2.0 * _TAIL / (1.0 - COVERAGE)
+        step, ttft = np.quantile(strains, share, axis=0) / np.quantile(strains, 1.0 - 2.0 * _TAIL, axis=0)
+        found[coverage] = (float(step), float(ttft))
+    return found
 
 
 def nested(rows: Mapping[str, IntervalFactors]) -> dict[str, IntervalFactors]:

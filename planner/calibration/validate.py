@@ -132,7 +132,7 @@ def _predicted(
     rows = {}
     for place, (number, run) in enumerate(zip(numbers, runs, strict=True)):
         known = evidence(run.engine, run.model.id, run.accelerator)
-        by = factors_for(run.engine, family, known, model_kind(run.model), load_class(run.clients))
+        by = factors_for(run.engine, family, known, model_kind(run.model), run.accelerator.id, load_class(run.clients))
         times = (float(answer.ttft_s[place]), float(answer.tpot_s[place]))
         rows[number] = _row(measurements[number], times, by, run.engine.interval_coverage, known)
     return rows

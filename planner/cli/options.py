@@ -67,6 +67,10 @@ CurrencyOption = Annotated[
         "--currency", metavar="CODE=USD", show_default="USD", help="Show money in it, e.g. EUR=1.09: 1.09 USD each."
     ),
 ]
+CoverageOption = Annotated[
+    float | None,
+    typer.Option("--coverage", metavar="SHARE", help="Share of measured runs that intervals hold, 0.5 to 0.99 [0.8]."),
+]
 VerboseOption = Annotated[
     int,
     typer.Option(

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from planner.records import Scenario
 
 
-def imported_result(path: Path, launch: Sequence[Path], catalog: tuple[Path, ...]) -> dict[str, Any]:
+def imported_result(
+    path: Path, launch: Sequence[Path], catalog: tuple[Path, ...], coverage: float | None = None
+) -> dict[str, Any]:
     """The result document of what launch files start, with its `imported` part.
 
     Raises
@@ -20,6 +22,7 @@ def imported_result(path: Path, launch: Sequence[Path], catalog: tuple[Path, ...
     InputError
         A file is at fault, or what it starts cannot run.
     """
+    from planner.cli.size import covering
     from planner.errors import Fault, FieldError, InputError
     from planner.files.scenario import load_scenario
     from planner.review.document import document
@@ -27,6 +30,8 @@ def imported_result(path: Path, launch: Sequence[Path], catalog: tuple[Path, ...
 
     scenario = load_scenario(path, catalog)
     read = _import(scenario, launch, (*catalog, path.parent / "hardware"))
+    if coverage is not None:
+        read = replace(read, scenario=replace(read.scenario, engine=covering(read.scenario.engine, coverage)))
     try:
         from planner import sizing
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ import typer
 
 from planner.cli.options import (
     CatalogOption,
+    CoverageOption,
     CurrencyOption,
     OutOption,
     QuietOption,
@@ -20,7 +22,7 @@ from planner.cli.options import (
 from planner.cli.streams import check_out
 
 if TYPE_CHECKING:
-    from planner.records import Plan, Scenario
+    from planner.records import EngineProfile, Plan, Scenario
     from planner.review.currency import Currency
 
 NOTHING_FITS = 1
@@ -32,6 +34,11 @@ def size(
     scenario: ScenarioArgument,
     shape: ResultFormatOption = ResultFormat.table,
     out: OutOption = None,
+    coverage: CoverageOption = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Buy enough that targets hold at the upper end of intervals, e.g. 0.9."),
+    ] = None,
     catalog: CatalogOption = None,
     currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
@@ -39,13 +46,16 @@ def size(
 ) -> int:
     """Find what to buy.
 
-    The answer is the cheapest deployment that meets every target and budget of a scenario.
+    The answer is the cheapest deployment that meets every target and budget of a scenario. With --confidence 0.9 each
+    target holds with that confidence, given how far predictions were off.
 
     Exit code 0 when one does, 1 when nothing fits (the nearest miss is printed), 2 when the input is at fault.
     """
     check_out(out, [scenario])
     money = currency_of(currency, shape)
-    plan = answer(scenario, tuple(catalog or ()), "size")
+    if coverage is not None and confidence is not None:
+        raise typer.BadParameter("a confidence says the coverage: give one of them", param_hint="--confidence")
+    plan = answer(scenario, tuple(catalog or ()), "size", coverage, confidence)
     show(plan, shape, out, verbose, quiet, money)
     return NOTHING_FITS if plan.verdict == "infeasible" else 0
 
@@ -54,6 +64,7 @@ def evaluate(
     scenario: ScenarioArgument,
     shape: ResultFormatOption = ResultFormat.table,
     out: OutOption = None,
+    coverage: CoverageOption = None,
     catalog: CatalogOption = None,
     launch: Annotated[
         list[Path] | None,
@@ -77,11 +88,11 @@ def evaluate(
         from planner.cli.running import imported_result
 
         check_out(out, [scenario, *launch])
-        result = imported_result(scenario, launch, tuple(catalog or ()))
+        result = imported_result(scenario, launch, tuple(catalog or ()), coverage)
         write_document(shown_in(result, money), shape.value, out, verbose, quiet)
         return 0
     check_out(out, [scenario])
-    show(answer(scenario, tuple(catalog or ()), "evaluate"), shape, out, verbose, quiet, money)
+    show(answer(scenario, tuple(catalog or ()), "evaluate", coverage), shape, out, verbose, quiet, money)
     return 0
 
 
@@ -105,7 +116,13 @@ def currency_of(text: str, shape: ResultFormat) -> Currency | None:
     return Currency(code, usd)
 
 
-def answer(path: Path, catalog: tuple[Path, ...], question: Literal["size", "evaluate"]) -> Plan:
+def answer(
+    path: Path,
+    catalog: tuple[Path, ...],
+    question: Literal["size", "evaluate"],
+    coverage: float | None = None,
+    confidence: float | None = None,
+) -> Plan:
     """Read a scenario and compute its plan; a value that computing refuses is named with its line.
 
     Raises
@@ -115,7 +132,21 @@ def answer(path: Path, catalog: tuple[Path, ...], question: Literal["size", "eva
     """
     from planner.files.scenario import load_scenario
 
-    return answered(load_scenario(path, catalog), path, question)
+    scenario = load_scenario(path, catalog)
+    if coverage is not None:
+        scenario = replace(scenario, engine=covering(scenario.engine, coverage))
+    return answered(scenario, path, question, confidence=confidence)
+
+
+def covering(engine: EngineProfile, coverage: float) -> EngineProfile:
+    """The engine with intervals of another coverage. InputError when measured runs cannot tell."""
+    from planner.errors import FieldError, InputError
+    from planner.serving.intervals import at_coverage
+
+    try:
+        return at_coverage(engine, coverage)
+    except FieldError as error:
+        raise InputError(f"--{error.field}: {error.message}") from error
 
 
 def answered(
@@ -123,6 +154,7 @@ def answered(
     path: Path,
     question: Literal["size", "evaluate"],
     way_out: Callable[[], str] = lambda: "",
+    confidence: float | None = None,
 ) -> Plan:
     """The plan of a scenario that was read from `path`; `way_out` is added to what computing refuses."""
     from planner.errors import FieldError, InputError
@@ -132,8 +164,12 @@ def answered(
     try:
         from planner import sizing  # only now: faults of the files are told without loading the formulas
 
+        if confidence is not None:
+            return sizing.size_with_confidence(scenario, confidence)
         plan: Plan = sizing.size(scenario) if question == "size" else sizing.evaluate(scenario)
     except FieldError as error:
+        if error.field == "confidence":
+            raise InputError(f"--confidence: {error.message}") from error
         told = FieldError(error.field, error.message + way_out())
         raise InputError([field_fault(load(path), told)]) from error
     return plan

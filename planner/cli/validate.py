@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.options import CatalogOption, OutOption
+from planner.cli.options import CatalogOption, CoverageOption, OutOption
 from planner.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from planner.calibration.validate import Finder
     from planner.cli.streams import Screen
-    from planner.records import ModelShape
+    from planner.records import EngineProfile, ModelShape
 
 
 class RowFormat(enum.StrEnum):
@@ -46,6 +47,7 @@ def validate(
         RowFormat, typer.Option("--format", help="table of errors; csv or json with every run.")
     ] = RowFormat.table,
     models: ModelsOption = None,
+    coverage: CoverageOption = None,
     out: OutOption = None,
     catalog: CatalogOption = None,
 ) -> int:
@@ -68,7 +70,10 @@ def validate(
     from planner.cli.streams import write_result
     from planner.files.measurements import read_table
 
-    rows = predict_rows(read_table(file), finder(tuple(catalog or ()), models))
+    find = finder(tuple(catalog or ()), models)
+    if coverage is not None:
+        find = replace(find, engine=_covering(find.engine, coverage))
+    rows = predict_rows(read_table(file), find)
 
     def render(screen: Screen) -> str:
         from planner.render import accuracy
@@ -118,6 +123,13 @@ def _against_plan(
         return "\n".join(to_text(one, name, str(plan), coverage, pen) for name, one in found)
 
     write_result(render, out)
+
+
+def _covering(engine: Callable[[str], EngineProfile], coverage: float) -> Callable[[str], EngineProfile]:
+    from planner.cli.size import covering
+
+    covering(engine("generic"), coverage)  # a coverage that is none is a fault of its own, of no row
+    return lambda name: covering(engine(name), coverage)
 
 
 def finder(catalog_dirs: tuple[Path, ...], models: Path | None) -> Finder:

@@ -186,7 +186,7 @@ class Catalog:
 
     def engine(self, name: str) -> EngineProfile:
         """The engine profile of an id or alias. Raises KeyError or InputError as `accelerator` does."""
-        from planner.files.catalog_records import read_engine
+        from planner.files.catalog_profiles import read_engine
 
         return self._once("engine", self._known("engine", name, engine_id), self._reader("engine", read_engine))
 

@@ -37,6 +37,7 @@ from planner.records import (
     Note,
     Reliability,
     Scenario,
+    Speculation,
     Target,
     Workload,
 )
@@ -106,6 +107,7 @@ class _Reader:
         targets = self._targets(checks)
         deployment = self._deployment()
         tiers = self._tiers()
+        speculation = self._speculation()
         if model and workload:
             self._check_context(model, workload)
         if workload:
@@ -135,6 +137,8 @@ class _Reader:
             availability=self._availability(),
             costs=costs,
             tiers=tiers,
+            speculation=speculation,
+            expert_imbalance_factor=self.keys.expert_imbalance,
         )
 
     def _tiers(self) -> tuple[KvTier, ...]:
@@ -160,6 +164,15 @@ class _Reader:
 
     def _broken_in(self, section: str) -> bool:
         return any(path[:1] == (section,) for path in self.broken)
+
+    def _speculation(self) -> Speculation | None:
+        if self.keys.speculation is None:
+            return None
+        try:
+            return self.keys.speculation.record()
+        except ValueError as error:
+            self._fault(("speculation",), str(error))
+            return None
 
     # ------------------------------------------------------------------------------------------------------- names
 

@@ -26,6 +26,7 @@ from planner import units
 from planner.errors import Fault
 from planner.files import lengths
 from planner.files.nearest import did_you_mean
+from planner.files.schema_speculation import Imbalance, SpeculationKeys
 from planner.files.yamlfile import Document, FieldPath
 from planner.records import ROUTERS, FailureDomain, Mode, Router
 from planner.units import shown
@@ -432,6 +433,8 @@ class ScenarioKeys(_Keys):
     engine: Text = "generic"
     engine_version: Annotated[str, BeforeValidator(_text_or_number), WithJsonSchema({"type": "string"})] | None = None
     router: Annotated[Router, BeforeValidator(partial(_choice, names=ROUTERS)), _one_of(ROUTERS)] = "least-outstanding"
+    speculation: SpeculationKeys | None = None
+    expert_imbalance: Imbalance = 1.0
     hardware: HardwareKeys | None = None
     workload: WorkloadKeys | None = None
     targets: TargetKeys | None = None

@@ -7,7 +7,7 @@ accelerators); experts and their all-to-all see the tokens of every rank. All ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -33,6 +33,7 @@ class StepTime:
     collectives_s: Floats
     launch_s: Floats  # start-up of kernels and the gaps between them
     host_s: Floats
+    draft_s: Floats  # passes that draft the tokens a step verifies
     floor_s: Floats  # what lifts the sum to the physical floor; 0 unless the constants claim the impossible
 
     @property
@@ -91,18 +92,41 @@ def step(
     )
     new = prompt - cached
     share = np.where(chunk > 0, chunk / np.where(new > 0, new, 1.0), 0.0)
-    tokens = batch + chunk
+    verified = worker.verified_tokens * batch
+    drafted = verified - batch
+    tokens, floor_routed = verified + chunk, routed
+    routed = routed + np.minimum(worker.dp * drafted, (worker.verified_tokens - 1) * routed)
     parts = {
-        "weights_and_gemm_s": _linear_s(worker, tokens, batch + share),
+        "weights_and_gemm_s": _linear_s(worker, tokens, verified + share),
         "attention_decode_s": _decode_attention_s(worker, batch, context),
         "attention_prefill_s": _prefill_attention_s(worker, chunk, prompt, cached, share),
         "experts_s": _experts_s(worker, routed),
         "collectives_s": _collectives_s(worker, tokens, routed),
         "launch_s": _launch_s(worker, batch, chunk),
         "host_s": worker.constants.host_step_s + worker.constants.host_sequence_s * batch,
+        "draft_s": _draft_s(worker, batch, context),
     }
-    floor = step_floor_s(worker, batch, context, chunk, prompt, routed, cached)
+    floor = step_floor_s(worker, batch, context, chunk, prompt, floor_routed, cached)
     return StepTime(**parts, floor_s=np.maximum(floor - sum(parts.values()), 0.0))
+
+
+def _draft_s(worker: Worker, batch: Floats, context: Floats) -> Floats:
+    """Drafting one token after the other: each pass runs the draft layers and the head on one token a sequence."""
+    speculation = worker.speculation
+    if speculation is None:
+        return np.zeros(batch.shape)
+    plain = replace(worker, speculation=None)
+    share = speculation.draft_layers / worker.layers
+    layers = (
+        _linear_s(plain, batch, np.zeros(batch.shape))
+        - _gemms_s(plain.head, np.zeros(batch.shape))
+        + _decode_attention_s(plain, batch, context)
+        + _experts_s(plain, worker.dp * batch)
+        + _collectives_s(plain, batch, worker.dp * batch)
+        + _launch_s(plain, batch, np.zeros(batch.shape))
+    )
+    passes = speculation.draft_tokens * (batch > 0)
+    return np.asarray(passes * (share * layers + _gemms_s(plain.head, batch)))
 
 
 def _linear_s(worker: Worker, tokens: Floats, sampled: Floats) -> Floats:
@@ -131,6 +155,8 @@ def _decode_attention_s(worker: Worker, batch: Floats, context: Floats) -> Float
         total = total + softmax.count * _decode_softmax_s(softmax, batch, context)
     for latent in worker.latent:
         bandwidth = worker.accelerator.memory_bytes_per_s
+        if worker.speculation:  # every verified token meets the cache that is read once
+            latent = replace(latent, heads=latent.heads * worker.verified_tokens)
         total = total + latent.count * decode_latent_s(latent, batch, context, bandwidth)
     for kind in worker.recurrent:
         time = operators.decode_recurrent_s(batch, kind.state_elements, kind.decode_bytes_per_s)
@@ -230,7 +256,7 @@ def _experts_s(worker: Worker, routed: Floats) -> Floats:
 
 def _expert_gemms_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:
     return operators.experts_s(
-        routed * kind.top_k / worker.ep,
+        worker.expert_imbalance_factor * routed * kind.top_k / worker.ep,
         operators.distinct_experts(kind.experts, kind.top_k, routed) / worker.ep,
         kind.hidden,
         kind.intermediate,
@@ -266,7 +292,8 @@ def _exchange_s(worker: Worker, kind: ExpertsKind, tokens: Floats, routed: Float
     """Experts' activations between attention ranks: the cheaper of all-to-all and gathering every token."""
     count, hidden = worker.tp * worker.dp, kind.hidden
     rank_tokens = np.maximum(tokens, routed / worker.dp)
-    direct = collectives.all_to_all_s(rank_tokens, kind.top_k, hidden, count, worker.all_to_all_bytes_per_s)
+    fullest = worker.expert_imbalance_factor * rank_tokens
+    direct = collectives.all_to_all_s(fullest, kind.top_k, hidden, count, worker.all_to_all_bytes_per_s)
     if worker.all_gather is None or worker.reduce_scatter is None:
         return direct
     size = 2.0 * hidden * routed

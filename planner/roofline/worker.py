@@ -15,6 +15,7 @@ from planner.records import (
     ModelShape,
     RecurrentMixer,
     SoftmaxAttention,
+    Speculation,
 )
 from planner.roofline.collectives import all_to_all_bytes_per_s
 from planner.roofline.efficiency import compute_dtype, quantizes_activations
@@ -54,10 +55,17 @@ class Worker:
     reduce_scatter: Link | None
     all_to_all_bytes_per_s: float
     trust: str  # of the least trusted constants: high | medium | low
+    speculation: Speculation | None = None
+    expert_imbalance_factor: float = 1.0  # tokens of the fullest expert rank over the mean
 
     @property
     def accelerators(self) -> int:
         return self.tp * self.pp * self.dp
+
+    @property
+    def verified_tokens(self) -> int:
+        """Tokens of one sequence in a decode step: the next one, and those drafted."""
+        return 1 + self.speculation.draft_tokens if self.speculation else 1
 
 
 def build_worker(
@@ -71,6 +79,8 @@ def build_worker(
     pp: int = 1,
     ep: int = 1,
     dp: int = 1,
+    speculation: Speculation | None = None,
+    expert_imbalance_factor: float = 1.0,
 ) -> Worker:
     """Look up every constant of one worker (FIDELITY §2).
 
@@ -119,6 +129,8 @@ def build_worker(
         reduce_scatter=lookup.link("reduce_scatter", tp * dp) if gathers else None,
         all_to_all_bytes_per_s=_all_to_all(accelerator, tp * dp) if spread else 0.0,
         trust=lookup.trust,
+        speculation=speculation,
+        expert_imbalance_factor=expert_imbalance_factor,
     )
 
 

@@ -163,7 +163,8 @@ class Colocated:
         burst = service * load.running / dp
         decode = load.decoded * tpot
         wait = burst_wait_s(burst, load.window(by) * decode + np.where(mixed, burst, 0.0), service)
-        before = by["own_prefill_factor"] * own + by["burst_wait_factor"] * wait + by["ttft_sequence_s"] * point.batch
+        wait = by["burst_wait_factor"] * wait + by["burst_ahead_fraction"] * service * point.batch
+        before = by["own_prefill_factor"] * own + wait
         first = by["ttft_fixed_s"] + by["ttft_steps"] * tpot + before
         batch = load.running * decode / (decode + before)
         most = dp * self.budget * load.decoded / (load.prompt + load.decoded)  # prefill must keep up with completions
@@ -213,14 +214,10 @@ class Disaggregated:
         decode = load.decoded * tpot
         burst = service * load.running
         wait = burst_wait_s(burst, load.window(by) * decode + burst, service)
-        wait = np.maximum(wait, burst - decode)  # a saturated prefill pool holds all who do not decode
         before = by["own_prefill_factor"] * own + by["burst_wait_factor"] * wait
+        before = np.maximum(before, burst - decode)  # a saturated prefill pool holds all who do not decode
         first = (
-            by["ttft_fixed_s"]
-            + by["ttft_steps"] * tpot
-            + before
-            + by["ttft_sequence_s"] * point.batch / self.workers
-            + self.transfer_s
+            by["ttft_fixed_s"] + by["ttft_steps"] * tpot + before + by["burst_ahead_fraction"] * burst + self.transfer_s
         )
         batch = load.running * decode / (decode + before)
         return Answer(load.first_token_s(first, decode), tpot, batch)

@@ -230,7 +230,8 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     mean_itl_s = float(pool.mean_itl_s[0, 0])
     own_s, shift_s = pool.own_s[0, 0], float(pool.shift_s[0, 0])
     joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
-    paces_s = stay_atoms(mean_itl_s, lambda q: _tpot_quantile_s(pool, q))
+    per_step = traffic.step_tokens
+    paces_s = stay_atoms(mean_itl_s, lambda q: _pace_quantile_s(pool, q)) / per_step
     stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
     e2e_s = (joint_s[:, None] + stay_s).ravel()
     wait = pool.waits[0]
@@ -242,7 +243,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     latencies = {
         "ttft_s": total(own_s, traffic.input_weights),
         "itl_s": statistics(mean_itl_s, lambda q: float(pool.itl_quantile_s(q)[0, 0])),
-        "tpot_s": statistics(mean_itl_s, lambda q: _tpot_quantile_s(pool, q)),
+        "tpot_s": statistics(mean_itl_s / per_step, lambda q: _pace_quantile_s(pool, q) / per_step),
         "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)) if with_e2e else {},
     }
     gaps = (str(np.ravel(pool.law.itl_trust)[0]), str(np.ravel(pool.law.itl_trust_reason)[0]))
@@ -262,8 +263,8 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     )
 
 
-def _tpot_quantile_s(pool: ColocatedLaw, q: float) -> float:
-    """TPOT over requests at the mean load of the windows."""
+def _pace_quantile_s(pool: ColocatedLaw, q: float) -> float:
+    """Mean gap over requests between their outputs, at the mean load of the windows."""
     traffic = pool.role.traffic
     added = pool.prefill_token_s[0, 0] @ pool.token_weights * pool.role.chunk_work_tokens
     if pool.mode == "colocated-whole-prompt":
@@ -272,7 +273,7 @@ def _tpot_quantile_s(pool: ColocatedLaw, q: float) -> float:
     step_s = float(pool.role.decode(pool.mean_batch[0]).total_s[0]) * pool.role.step_factor
     load = min(_prefill_fraction(pool), 0.95)
     longest = float(pool.itl_quantile_s(0.9999)[0, 0]) if pool.mode == "colocated-chunked" else np.inf
-    steps = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)
+    steps = np.maximum(traffic.joint_output_tokens - 1.0, 0.0) / traffic.step_tokens
     return mean_gap_quantile_s(
         q, steps, traffic.joint_weights, step_s, float(pool.mean_itl_s[0, 0]), moments, load, longest
     )

@@ -98,7 +98,8 @@ class DecodeLaw:
         gaps = np.asarray(self.batch.itl_quantile_s(q, self.token_weights))
         return np.where(np.isfinite(gaps), gaps, self.batch.step_s[-1])
 
-    def tpot_quantile_s(self, q: float) -> Floats:
+    def pace_quantile_s(self, q: float) -> Floats:
+        """Quantile over requests of the mean gap between their outputs [s]."""
         return averaged_over_stay_s(self.mean_itl_s, self.itl_quantile_s(q))
 
     @cached_property
@@ -160,7 +161,8 @@ def outcome(
     slots = waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]))
     ttft_atoms = combined(own_s, traffic.input_weights, *slots)
     joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
-    paces_s = stay_atoms(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0]))
+    per_step = traffic.step_tokens
+    paces_s = stay_atoms(mean_itl_s, lambda q: float(second.pace_quantile_s(q)[0])) / per_step
     stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
     e2e_atoms = combined(
         (joint_s[:, None] + stay_s).ravel(),
@@ -170,7 +172,7 @@ def outcome(
     latencies = {
         "ttft_s": _sum_statistics(first, ttft_atoms, shift_s),
         "itl_s": statistics(mean_itl_s, lambda q: float(second.itl_quantile_s(q)[0])),
-        "tpot_s": statistics(mean_itl_s, lambda q: float(second.tpot_quantile_s(q)[0])),
+        "tpot_s": statistics(mean_itl_s / per_step, lambda q: float(second.pace_quantile_s(q)[0]) / per_step),
         "e2e_s": _sum_statistics(first, e2e_atoms, shift_s) if with_e2e else {},
     }
     state = _decode_state(second, _staging_tokens(moved, traffic, replicas[1]))

@@ -16,7 +16,7 @@ from planner.roofline.collectives import SET_UP_S
 from planner.serving.predict import bound_roles
 from planner.serving.reuse import with_hits
 from planner.serving.role import Role
-from planner.serving.traffic import Traffic, traffic
+from planner.serving.traffic import Traffic, scenario_traffic, traffic
 from planner.serving.transfer import transfer_rate
 
 BUSIEST = 0.999  # of a station that never idles: its queue is what the users make it
@@ -104,7 +104,7 @@ class Plant:
 
     def loaded(self, workload: Workload) -> Loaded:
         """The plant with what a workload's prompts find in its caches."""
-        load = traffic(workload)
+        load = traffic(workload, self.decode.traffic.step_tokens)
         return Loaded(self, load, replace(self.prefill, traffic=load), replace(self.decode, traffic=load))
 
 
@@ -239,7 +239,7 @@ class Loaded:
 def plant_of(scenario: Scenario, deployment: Deployment) -> Plant:
     """Raises FieldError when the deployment cannot run."""
     nothing = with_hits(scenario.workload, [0.0] * (1 + len(scenario.tiers)), scenario.engine.memory.block_tokens)
-    prefill, decode = bound_roles(scenario, deployment, traffic(nothing))
+    prefill, decode = bound_roles(scenario, deployment, scenario_traffic(replace(scenario, workload=nothing)))
     return Plant(scenario, deployment, prefill, decode)
 
 

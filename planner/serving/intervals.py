@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 
+from planner.errors import FieldError
 from planner.records import (
     Accelerator,
     Deployment,
@@ -59,16 +62,82 @@ def load_class(clients: float) -> str:
 def factors(scenario: Scenario, deployment: Deployment) -> IntervalFactors:
     """The factors on step times and on TTFT for this deployment's mode, evidence and kind of model."""
     family = "disaggregated" if deployment.mode == "disaggregated" else "colocated"
-    return factors_for(scenario.engine, family, evidence_class(scenario, deployment), model_kind(scenario.model))
+    known, kind = evidence_class(scenario, deployment), model_kind(scenario.model)
+    return factors_for(scenario.engine, family, known, kind, deployment.decode.accelerator)
 
 
-def factors_for(engine: EngineProfile, family: str, evidence_name: str, kind: str, load: str = "") -> IntervalFactors:
-    """The factors of the finest measured group: by kind of model and load where the engine has them."""
+def factors_for(
+    engine: EngineProfile, family: str, evidence_name: str, kind: str, accelerator_id: str, load: str = ""
+) -> IntervalFactors:
+    """The factors of the finest measured group, by kind of model and load, stretched by what the accelerator needs.
+
+    Never narrower than those of all runs of a class that knows more.
+    """
     key = f"{family}/{evidence_name}"
-    for name in (f"{key}/{kind}/{load}", f"{key}/{kind}"):
-        if name in engine.intervals:
-            return engine.intervals[name]
-    return engine.intervals[key]
+    names = (f"{key}/{kind}/{load}", f"{key}/{kind}", key)
+    found = _stretched_for(engine, accelerator_id, key, next(name for name in names if name in engine.intervals))
+    for better in SEVERITY[: SEVERITY.index(evidence_name)]:
+        coarse = f"{family}/{better}"
+        if coarse in engine.intervals:
+            found = _widest(found, _stretched_for(engine, accelerator_id, coarse, coarse))
+    return found
+
+
+def _stretched_for(engine: EngineProfile, accelerator_id: str, key: str, name: str) -> IntervalFactors:
+    return stretched(engine.intervals[name], *engine.interval_widths.get(f"{key}/{accelerator_id}", (1.0, 1.0)))
+
+
+def _widest(one: IntervalFactors, other: IntervalFactors) -> IntervalFactors:
+    return IntervalFactors(
+        min(one.step_low, other.step_low),
+        max(one.step_high, other.step_high),
+        min(one.ttft_low, other.ttft_low),
+        max(one.ttft_high, other.ttft_high),
+    )
+
+
+def stretched(by: IntervalFactors, step_width: float, ttft_width: float) -> IntervalFactors:
+    """Intervals made wider or narrower in log."""
+    return IntervalFactors(
+        by.step_low**step_width, by.step_high**step_width, by.ttft_low**ttft_width, by.ttft_high**ttft_width
+    )
+
+
+LEAST_COVERAGE, MOST_COVERAGE = 0.5, 0.99
+
+
+def at_coverage(engine: EngineProfile, coverage: float) -> EngineProfile:
+    """The engine with intervals that hold another share of measured runs, by how held-out errors spread.
+
+    Between the shares that the profile lists, log widths go linearly with the normal quantile of the share. A profile
+    that lists none is taken to err normally.
+
+    Raises
+    ------
+    FieldError
+        `coverage` lies outside [0.5, 0.99]: measured runs do not tell.
+    """
+    if not LEAST_COVERAGE <= coverage <= MOST_COVERAGE:
+        raise FieldError("coverage", f"coverage {coverage:g} is not between {LEAST_COVERAGE} and {MOST_COVERAGE}")
+    listed = {**engine.interval_growth, engine.interval_coverage: (1.0, 1.0)}
+    shares = sorted(listed)
+    here = _normal_width(coverage)
+    if len(shares) == 1:
+        growth = [here / _normal_width(engine.interval_coverage)] * 2
+    else:
+        at = [_normal_width(share) for share in shares]
+        growth = [float(np.interp(here, at, [listed[share][side] for share in shares])) for side in range(2)]
+    return replace(
+        engine,
+        interval_coverage=coverage,
+        intervals={name: stretched(by, *growth) for name, by in engine.intervals.items()},
+        interval_growth={},
+    )
+
+
+def _normal_width(coverage: float) -> float:
+    """Half the width of the interval that holds `coverage` of a standard normal law."""
+    return NormalDist().inv_cdf(0.5 + coverage / 2.0)
 
 
 def intervals(

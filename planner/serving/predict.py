@@ -13,7 +13,7 @@ from planner.serving.intervals import Interval, evidence_class, factors, interva
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role, RoleName, build_role
 from planner.serving.tier_report import tier_states
-from planner.serving.traffic import Traffic, traffic
+from planner.serving.traffic import Traffic, scenario_traffic
 
 EVIDENCE_NOTES = {
     "new-cell": "this model was not measured on this accelerator: the interval is wider",
@@ -36,7 +36,7 @@ def predict(
     Raises FieldError when it cannot run (weights do not fit, a split the model refuses), PhysicsError when a result
     would pass a physical limit.
     """
-    load = load or traffic(scenario.workload)
+    load = load or scenario_traffic(scenario)
     middle = middle or evaluate_at(scenario, deployment, load)
     bands: Mapping[str, Mapping[str, Interval]] = {}
     if with_intervals:

@@ -320,6 +320,8 @@ def build_role(
         pp=pool.pp,
         ep=pool.ep,
         dp=pool.dp,
+        speculation=scenario.speculation if name != "prefill" else None,
+        expert_imbalance_factor=scenario.expert_imbalance_factor,
     )
     budget = pool.token_budget or engine.token_budget
     max_batch_per_rank = -(-(pool.max_batch or engine.max_batch) // pool.dp)

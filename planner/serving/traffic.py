@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planner.queueing.moving import window_rates
 from planner.queueing.occupancy import context_moments
 from planner.queueing.service import ServiceLaw
-from planner.records import Arrivals, Floats, Lengths, Workload
+from planner.records import Arrivals, Floats, Lengths, Scenario, Workload
 
 Integers = NDArray[np.intp]
 INPUT_ATOMS = 96
@@ -43,13 +43,14 @@ class Traffic:
     mean_output_tokens: float
     longest_input_tokens: float
     longest_tokens: float  # prompt and output of the longest request
-    mean_steps: float  # decode steps of a request: outputs after the first
+    mean_steps: float  # decode steps of a request: outputs after the first, over those of a step
     steps_law: ServiceLaw  # law of those steps, in steps
     context_moments: tuple[float, float, float]  # of a resident request, output-biased (QUEUEING §5)
     context_scv: float
     window_requests_per_s: Floats
     window_weights: Floats
     arrivals: Arrivals | None
+    step_tokens: float = 1.0  # of a sequence, by speculation
 
     @property
     def new_tokens(self) -> Floats:
@@ -63,10 +64,13 @@ class Traffic:
         return np.interp(input_tokens, lengths, np.add.reduceat(values * self.input_weights, first) / mass)
 
 
-def traffic(workload: Workload) -> Traffic:
-    """Reduce a workload to what the closed forms read (QUEUEING §2, §4.1, §5; MODELLING §7.2)."""
+def traffic(workload: Workload, step_tokens: float = 1.0) -> Traffic:
+    """Reduce a workload to what the closed forms read (QUEUEING §2, §4.1, §5; MODELLING §7.2).
+
+    `step_tokens` above 1: a decode step gives a sequence several tokens (speculation), and requests take fewer.
+    """
     lengths = workload.lengths
-    steps = np.maximum(lengths.output_tokens - 1.0, 0.0)
+    steps = np.maximum(lengths.output_tokens - 1.0, 0.0) / step_tokens
     mean_steps = max(float(lengths.weights @ steps), LEAST_STEPS)
     sized_rate = workload.requests_per_s * workload.peak_factor
     moments = context_moments(lengths.input_tokens, np.maximum(lengths.output_tokens, 1.0), lengths.weights)
@@ -76,7 +80,7 @@ def traffic(workload: Workload) -> Traffic:
         lengths.input_tokens, cached, fetched, lengths.weights
     )
     joint_input, joint_output, joint_weights = joint_reduced(lengths, JOINT_INPUTS, JOINT_OUTPUTS)
-    rates, weights = _windows(workload, mean_steps, sized_rate)
+    rates, weights = _windows(workload, mean_steps * step_tokens, sized_rate)
     return Traffic(
         requests_per_s=sized_rate,
         mean_requests_per_s=workload.requests_per_s,
@@ -99,7 +103,13 @@ def traffic(workload: Workload) -> Traffic:
         window_requests_per_s=rates,
         window_weights=weights,
         arrivals=workload.arrivals,
+        step_tokens=step_tokens,
     )
+
+
+def scenario_traffic(scenario: Scenario) -> Traffic:
+    """The load of a scenario, with the steps that its speculation leaves."""
+    return traffic(scenario.workload, scenario.speculation.step_tokens if scenario.speculation else 1.0)
 
 
 def reduced(values: Floats, weights: Floats, atoms: int) -> tuple[Floats, Floats]:
@@ -191,13 +201,13 @@ def _steps_law(steps: Floats, weights: Floats) -> ServiceLaw:
     return ServiceLaw(atoms, mass)
 
 
-def _windows(workload: Workload, mean_steps: float, sized_rate: float) -> tuple[Floats, Floats]:
+def _windows(workload: Workload, mean_outputs: float, sized_rate: float) -> tuple[Floats, Floats]:
     arrivals = workload.arrivals
-    if arrivals is None or mean_steps <= LEAST_STEPS:
+    if arrivals is None or mean_outputs <= LEAST_STEPS:
         return np.array([sized_rate]), np.array([1.0])
     window_s = min(WINDOW_S, arrivals.duration_s / 4.0)
     steps = np.maximum(arrivals.output_tokens - 1.0, 0.0)
-    rates = window_rates(arrivals.time_s, steps, window_s, arrivals.duration_s) / mean_steps * workload.peak_factor
+    rates = window_rates(arrivals.time_s, steps, window_s, arrivals.duration_s) / mean_outputs * workload.peak_factor
     share = np.full(rates.size, 1.0 / rates.size)
     return _binned(*_sorted(rates, share), _tail_edges(MAX_WINDOWS)) if rates.size > MAX_WINDOWS else (rates, share)
 

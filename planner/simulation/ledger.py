@@ -46,15 +46,20 @@ def open_ledger(
     attention_s: Callable[[Floats], Floats],
     kv_bytes: Callable[[Floats], Floats],
     reserved_output_fraction: float,
+    steps: list[int] | None = None,
 ) -> Ledger:
-    """Everything about requests that can be computed at once, before the run."""
+    """Everything about requests that can be computed at once, before the run.
+
+    `steps` of decoding, where they are not one per output after the first.
+    """
     inputs, outputs = requests.input_tokens.astype(float), requests.output_tokens.astype(float)
     prompt_bytes = kv_bytes(inputs)
-    rise = (kv_bytes(inputs + outputs) - prompt_bytes) / outputs
+    taken = outputs if steps is None else np.maximum(np.asarray(steps, dtype=float) + 1.0, 1.0)
+    rise = (kv_bytes(inputs + outputs) - prompt_bytes) / taken
     count = requests.count
     return Ledger(
         prompt_tokens=inputs.tolist(),
-        steps=(requests.output_tokens - 1).tolist(),
+        steps=(requests.output_tokens - 1).tolist() if steps is None else steps,
         held=inputs.tolist(),
         attention_s=attention_s(inputs).tolist(),
         kv_bytes=prompt_bytes.tolist(),
@@ -78,7 +83,7 @@ class Log:
 
     gaps: array[float] = field(default_factory=lambda: array("d"))  # time, gap, how many tokens
     states: array[float] = field(default_factory=lambda: array("d"))  # start, duration, sequences, tokens held
-    tokens: int = 0  # given out by decode steps
+    tokens: float = 0.0  # given out by decode steps
     preemptions: int = 0
     most_kv_bytes: float = 0.0  # on any rank
 

@@ -30,6 +30,7 @@ from planner.simulation.result import (
     window,
 )
 from planner.simulation.router import RouterName
+from planner.simulation.speculation import verify_steps
 from planner.simulation.steps import TabulatedSteps
 from planner.simulation.worker import Policy, Schedule
 
@@ -110,6 +111,7 @@ def simulate(
         first.plan.law.attention_s,
         lambda tokens: np.asarray(kv_bytes_per_rank_for(worker, tokens)),
         scenario.engine.reserved_output_fraction,
+        None if scenario.speculation is None else verify_steps(requests.output_tokens, scenario.speculation, random),
     )
     handover = None if prefill is None else _handover(scenario, prefill, decode, requests)
     failure = _failure(deployment, setting, requests)
@@ -187,7 +189,15 @@ def _role(scenario: Scenario, name: RoleName, pool: Pool, policy: Policy, longes
     )
     degrees = {"tp": pool.tp, "pp": pool.pp, "ep": pool.ep, "dp": pool.dp}
     worker = build_worker(
-        scenario.model, scenario.weights, scenario.kv_dtype, accelerator, engine.id, constants, **degrees
+        scenario.model,
+        scenario.weights,
+        scenario.kv_dtype,
+        accelerator,
+        engine.id,
+        constants,
+        **degrees,
+        speculation=scenario.speculation if name != "prefill" else None,
+        expert_imbalance_factor=scenario.expert_imbalance_factor,
     )
     budget = pool.token_budget or engine.token_budget
     batch = min(-(-(pool.max_batch or engine.max_batch * pool.dp) // pool.dp), engine.max_batch)
@@ -195,7 +205,8 @@ def _role(scenario: Scenario, name: RoleName, pool: Pool, policy: Policy, longes
     if not room.fits:
         raise FieldError(f"deployment.{name}", room.why_it_does_not_fit)
     gives_away = name == "prefill"
-    schedule = Schedule(policy, budget, batch, np.inf if gives_away else room.kv_bytes, gives_away)
+    per_step = scenario.speculation.step_tokens if scenario.speculation and not gives_away else 1.0
+    schedule = Schedule(policy, budget, batch, np.inf if gives_away else room.kv_bytes, gives_away, per_step)
     law = TabulatedSteps(worker, 0 if gives_away else batch, budget, longest_tokens)
     return _Role(pool, worker, PoolPlan(law, pool.replicas, pool.dp, schedule), _nic(scenario, accelerator, pool))
 
@@ -278,6 +289,7 @@ def _result(
     run: Run, accounts: _Accounts, prefill: _Role | None, decode: _Role, setting: Setting, failure: Failure | None
 ) -> Simulation:
     begin_s, end_s = window(run)
+    per_step = decode.plan.schedule.step_tokens
     itl_s = itl_statistics(run.decode, begin_s, end_s)
     second = pool_simulation(run.decode, decode.pool.replicas, begin_s, end_s)
     times = accounts.latencies(run, itl_s["mean"].value, second.mean_batch.value)
@@ -292,7 +304,8 @@ def _result(
         e2e_s=statistics(times.e2e_s),
         wait_s=statistics(times.wait_s),
         requests_per_s=measured / max(end_s - begin_s, 1e-12),
-        output_tokens_per_s=tokens_per_s(run.decode, begin_s, end_s) + measured / max(end_s - begin_s, 1e-12),
+        output_tokens_per_s=per_step * tokens_per_s(run.decode, begin_s, end_s)
+        + measured / max(end_s - begin_s, 1e-12),
         prefill=first,
         decode=second,
         requests=measured,

@@ -29,6 +29,7 @@ class Schedule:
     max_batch: int
     kv_bytes: float
     gives_away: bool = False
+    step_tokens: float = 1.0  # that a decoding sequence gains in a step, by speculation
 
 
 class Rank:
@@ -56,6 +57,7 @@ class Worker:
         self.version = 0  # of the boundary: a newer one makes older events void
         self._law = law
         self._schedule = schedule
+        self._gain = schedule.step_tokens
         self._ledger = ledger
         self._log = log
         self._steps = 0
@@ -238,7 +240,7 @@ class Worker:
         ledger = self._ledger
         done = ledger.steps[request] - undone
         ledger.steps[request] = undone
-        ledger.held[request] += done
+        ledger.held[request] += self._gain * done
         ledger.kv_bytes[request] += done * ledger.kv_bytes_per_step[request]
         del rank.residents[request]
         rank.context -= ledger.held[request]
@@ -286,7 +288,7 @@ class Worker:
         for rank, taken, own_s in zip(self.ranks, tokens, attention, strict=True):
             slope, batch = 0.0, len(rank.residents)
             if chunked:
-                time, slope, room = law.decode_line(batch, rank.context / batch if batch else 0.0)
+                time, slope, room = self._line(rank)
                 time += own_s + (law.added_s(batch, taken) if taken else 0.0)
                 steps = min(steps, room + 1.0) if batch else steps
             else:
@@ -312,7 +314,7 @@ class Worker:
         held += sum(self._ledger.held[request] for rank in self.ranks for request in rank.active)
         busy = len(self._takes) if self._schedule.gives_away else self._batch
         if self._decodes and self._batch:
-            held += self._batch * (steps - 1) / 2.0
+            held += self._gain * self._batch * (steps - 1) / 2.0
             self._record(steps, self._step_s, self._rise_s)
             self._grow(steps)
             self._token_s = now_s
@@ -346,7 +348,7 @@ class Worker:
         worst_s, rise_s = -1.0, 0.0
         for rank in self.ranks:
             batch = len(rank.residents)
-            time, rise, room = self._law.decode_line(batch, rank.context / batch if batch else 0.0)
+            time, rise, room = self._line(rank)
             if batch:
                 steps = min(steps, self._steps_left(rank), room + 1.0)
             if time > worst_s:
@@ -354,6 +356,12 @@ class Worker:
         self._stretch = max(int(steps), 1)
         self._step_s, self._rise_s = worst_s + self._law.shared_s(self._batch), rise_s
         self._set_boundary(now_s + self._elapsed_s(self._stretch))
+
+    def _line(self, rank: Rank) -> tuple[float, float, float]:
+        """Rank part of the next decode step, its rise per step, and for how many steps that holds."""
+        batch = len(rank.residents)
+        time, rise, room = self._law.decode_line(batch, rank.context / batch if batch else 0.0)
+        return time, rise * self._gain, room / self._gain
 
     def _steps_left(self, rank: Rank) -> float:
         """Steps until the rank's next resident finishes, or its cache is full."""
@@ -365,7 +373,8 @@ class Worker:
 
     def _end_stretch(self, now_s: float) -> None:
         steps = self._stretch
-        held = sum(rank.context for rank in self.ranks) + self._batch * (steps - 1) / 2.0
+        held = sum(rank.context for rank in self.ranks)
+        held += self._gain * self._batch * (steps - 1) / 2.0
         self._log.states.extend((self._start_s, now_s - self._start_s, self._batch, held))
         self._record(steps, self._step_s, self._rise_s)
         self._grow(steps)
@@ -374,9 +383,9 @@ class Worker:
     def _grow(self, steps: int) -> None:
         self._steps += steps
         log = self._log
-        log.tokens += steps * self._batch
+        log.tokens += self._gain * steps * self._batch
         for rank in self.ranks:
-            rank.context += steps * len(rank.residents)
+            rank.context += self._gain * steps * len(rank.residents)
             rank.kv += steps * rank.growth
             log.most_kv_bytes = max(log.most_kv_bytes, rank.kv)
 

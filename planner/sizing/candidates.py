@@ -146,9 +146,10 @@ def decode_columns(
             if target.statistic == "mean":
                 values = law.mean_itl_s
             else:
-                quantile = law.itl_quantile_s if target.metric == "itl" else law.tpot_quantile_s
+                quantile = law.itl_quantile_s if target.metric == "itl" else law.pace_quantile_s
                 values = quantile(PROBABILITY[target.statistic])
-            latency[target.metric, target.statistic] = values
+            per_output = traffic.step_tokens if target.metric == "tpot" else 1.0
+            latency[target.metric, target.statistic] = values / per_output
     return DecodeColumns(
         pool=pool,
         role=role,
@@ -178,7 +179,7 @@ def _whole_per_rank(batch: Floats, dp: int) -> Floats:
 def batch_caps(role: Role, targets: Sequence[Target]) -> tuple[int, ...]:
     """Batch caps worth trying: what memory holds, and the largest batch whose own step meets the gap targets."""
     largest = min(role.memory_batch, LARGEST_BATCH)
-    limit_s = tightest_s(targets, LATENCY_METRICS)
+    limit_s = tightest_step_s(targets, role.traffic)
     inside = int(np.searchsorted(role.decode_curve_s(largest), limit_s, side="right"))
     inside -= inside % role.dp
     return (largest,) if inside >= largest or inside < 1 else (largest, inside)
@@ -217,3 +218,8 @@ def undominated(
 def tightest_s(targets: Sequence[Target], metrics: Sequence[str]) -> float:
     """The smallest limit on any of the metrics [s]; infinite without one."""
     return min((target.limit_s for target in targets if target.metric in metrics), default=np.inf)
+
+
+def tightest_step_s(targets: Sequence[Target], traffic: Traffic) -> float:
+    """The longest decode step that no target on gaps or time per output forbids [s]."""
+    return min(tightest_s(targets, ("itl",)), tightest_s(targets, ("tpot",)) * traffic.step_tokens)

@@ -12,7 +12,7 @@ from planner.records import PROBABILITY, Deployment, Floats, Mode, Pool, Scenari
 from planner.serving.colocated import ColocatedLaw, colocated_law
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
-from planner.sizing.candidates import pool_sizes, roles, tightest_s, undominated
+from planner.sizing.candidates import pool_sizes, roles, tightest_step_s, undominated
 from planner.sizing.cost import prompt_share, worker_usd_per_hour
 from planner.sizing.resilience import spare_workers
 from planner.sizing.search import Candidate, Found, best_of, budget_violation, found, overload
@@ -29,7 +29,7 @@ def search(scenario: Scenario, traffic: Traffic, mode: Mode, targets: Sequence[T
 
     Blocks of sizes are judged cheapest first; an accelerator is done once no block left is cheaper than what holds.
     """
-    shapes = undominated(roles(scenario, traffic, "colocated"), basis, _merits, tightest_s(targets, ("itl", "tpot")))
+    shapes = undominated(roles(scenario, traffic, "colocated"), basis, _merits, tightest_step_s(targets, traffic))
     queue = [(_least_usd(pool, role, traffic, basis), index) for index, (pool, role) in enumerate(shapes)]
     heapify(queue)
     grids = [(token_budgets(role, mode), _sizes(role, traffic)) for _, role in shapes]
@@ -163,4 +163,6 @@ def _value_s(law: ColocatedLaw, target: Target) -> Floats:
         return law.itl_quantile_s(PROBABILITY[target.statistic])
     if target.metric == "e2e":
         return law.ttft_mean_s() + law.role.traffic.mean_steps * law.mean_itl_s
+    if target.metric == "tpot":
+        return law.mean_itl_s / law.role.traffic.step_tokens
     return law.mean_itl_s

@@ -12,7 +12,7 @@ from planner.records import Accelerator, Deployment, Floats, KvTier, Money, Pool
 from planner.roofline.steps import prefill_s
 from planner.serving.role import Role, RoleName, build_role
 from planner.serving.tiers import NETWORK_KINDS, nodes_of
-from planner.serving.traffic import traffic
+from planner.serving.traffic import scenario_traffic
 from planner.sizing.tco import cost_lines, spans_nodes
 
 BASES = ("rent3y", "cloud_low")  # in order of preference, before any other; never mixed in one ranking (HOUSE §7)
@@ -163,7 +163,7 @@ def _cached_fraction(scenario: Scenario, deployment: Deployment) -> float:
     pool, name = deployment.prefill or deployment.decode, "prefill" if deployment.prefill else "colocated"
     accelerator = scenario.accelerator(pool.accelerator)
     return cached_time_fraction(
-        build_role(scenario, traffic(scenario.workload), cast(RoleName, name), pool, accelerator)
+        build_role(scenario, scenario_traffic(scenario), cast(RoleName, name), pool, accelerator)
     )
 
 

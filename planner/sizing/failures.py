@@ -15,7 +15,7 @@ from planner.roofline.steps import prefill_s
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at
 from planner.serving.role import RESIDENCE_NODES, RESIDENCE_WEIGHTS, Role, build_role
-from planner.serving.traffic import Traffic, traffic
+from planner.serving.traffic import Traffic, scenario_traffic
 from planner.sizing import changes
 from planner.sizing.cost import ranked_usd_per_hour
 from planner.sizing.resilience import (
@@ -62,7 +62,7 @@ class _Fleet:
 
     def __init__(self, scenario: Scenario, deployment: Deployment, basis: str) -> None:
         self.scenario, self.deployment, self.basis = scenario, deployment, basis
-        self.load: Traffic = traffic(scenario.workload)
+        self.load: Traffic = scenario_traffic(scenario)
         self.reliability = reliability_of(scenario)
         self.outcome = evaluate_at(scenario, deployment, self.load, with_e2e=needs_e2e(scenario))
         self.roles: dict[str, Role] = {
@@ -105,7 +105,7 @@ class _Fleet:
     def after(self, scenario: Scenario, deployment: Deployment) -> tuple[Outcome | None, bool, str]:
         """Evaluation once things have settled, whether it holds, and why there is none."""
         try:
-            outcome = evaluate_at(scenario, deployment, traffic(scenario.workload), with_e2e=needs_e2e(scenario))
+            outcome = evaluate_at(scenario, deployment, scenario_traffic(scenario), with_e2e=needs_e2e(scenario))
         except FieldError as error:
             return None, False, error.message
         return outcome, violation(scenario, outcome) <= 1.0, ""

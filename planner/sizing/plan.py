@@ -22,7 +22,7 @@ from planner.records import (
 )
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at, predict
-from planner.serving.traffic import Traffic, traffic
+from planner.serving.traffic import Traffic, scenario_traffic
 from planner.shapes.formats import has_experts
 from planner.sizing import colocated, search
 from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION
@@ -72,7 +72,7 @@ def size(scenario: Scenario) -> Plan:
 
 def size_as_is(scenario: Scenario) -> Plan:
     """For the prompts, and what they find in caches, as the scenario has them."""
-    load = traffic(scenario.workload)
+    load = scenario_traffic(scenario)
     basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators), scenario.costs.basis)
     _refuse_unpriced(scenario, basis)
     _refuse_unrunnable(scenario)
@@ -118,7 +118,7 @@ def evaluate(scenario: Scenario) -> Plan:
     scenario = resolved(chosen(scenario, deployment), deployment)
     used = [scenario.accelerator(pool.accelerator) for pool in deployment.pools]
     basis = price_basis(used, scenario.costs.basis)
-    load = traffic(scenario.workload)
+    load = scenario_traffic(scenario)
     prediction = predict(scenario, deployment, load)
     return _plan(scenario, deployment, prediction, basis, None, 1, (), resilience(scenario, deployment, load, basis))
 

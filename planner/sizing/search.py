@@ -21,6 +21,7 @@ from planner.sizing.candidates import (
     prefill_columns,
     roles,
     tightest_s,
+    tightest_step_s,
     undominated,
 )
 from planner.sizing.cost import TOKENS_PER_MTOK, cached_time_fraction, tokens_per_hour, worker_usd_per_hour
@@ -80,7 +81,7 @@ def disaggregated(scenario: Scenario, traffic: Traffic, targets: Sequence[Target
     decode = [
         decode_columns(traffic, targets, pool, role, cap)
         for pool, role in undominated(
-            roles(scenario, traffic, "decode"), basis, _decode_merits, tightest_s(targets, ("itl", "tpot"))
+            roles(scenario, traffic, "decode"), basis, _decode_merits, tightest_step_s(targets, traffic)
         )
         for cap in batch_caps(role, targets)
     ]

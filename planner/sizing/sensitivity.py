@@ -13,7 +13,7 @@ from planner.errors import FieldError
 from planner.records import Deployment, Plan
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at
-from planner.serving.traffic import traffic
+from planner.serving.traffic import scenario_traffic
 from planner.sizing import changes
 from planner.sizing.cost import budgets_used, ranked_usd_per_hour
 from planner.sizing.failures import Failure, failures
@@ -142,7 +142,7 @@ class _Study:
         return replace(case, extra_usd_per_hour=usd, extra_accelerators=more, repaired=spare)
 
     def _with_repair(self, case: Case, setting: Setting) -> Case:
-        scenario, load = setting.scenario, traffic(setting.scenario.workload)
+        scenario, load = setting.scenario, scenario_traffic(setting.scenario)
         needed = resized(scenario, load, self.deployment, self.basis, setting.step_factor)
         if needed is None:
             return replace(case, extra_usd_per_hour=None, extra_accelerators=None)
@@ -176,7 +176,7 @@ class _Study:
     def outcome(self, setting: Setting, deployment: Deployment) -> tuple[Outcome | None, str]:
         """What the deployment does; None and the reason where it cannot run."""
         scenario = setting.scenario
-        load = traffic(scenario.workload)
+        load = scenario_traffic(scenario)
         try:
             return evaluate_at(scenario, deployment, load, setting.step_factor, needs_e2e(scenario)), ""
         except FieldError as error:

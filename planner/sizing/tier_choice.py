@@ -20,7 +20,7 @@ from planner.serving.reuse import knows_reuse, with_hits
 from planner.serving.role import Role
 from planner.serving.tier_report import HEADROOM_FRACTION, tier_states
 from planner.serving.tiers import nodes_of
-from planner.serving.traffic import traffic
+from planner.serving.traffic import scenario_traffic
 from planner.sizing.cost import price_basis, tier_usd_per_hour
 
 SMALLEST_BYTES = 128e9
@@ -112,7 +112,7 @@ def _lasts(role: Role, plant: Plant) -> bool:
 
 
 def _holds(scenario: Scenario, deployment: Deployment) -> bool:
-    outcome = evaluate_at(scenario, deployment, traffic(scenario.workload))
+    outcome = evaluate_at(scenario, deployment, scenario_traffic(scenario))
     return all(outcome.statistic(each.metric, each.statistic) <= each.limit_s for each in scenario.targets)
 
 

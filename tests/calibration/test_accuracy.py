@@ -30,7 +30,7 @@ def faults(rows: list[Row]) -> list[str]:
         "TPOT mean": (tpot.mean, 0.0605),
         "TPOT median": (tpot.median, 0.036),
         "TPOT bias": (abs(tpot.bias), 0.02),
-        "TTFT mean": (ttft.mean, 0.195),
+        "TTFT mean": (ttft.mean, 0.18),
         "TTFT bias": (abs(ttft.bias), 0.04),
     }
     return [name for name, (value, limit) in limits.items() if value > limit]

@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 import small_scenarios as small
 
+from planner.errors import FieldError
 from planner.records import Deployment, Pool, Scenario
-from planner.serving.intervals import evidence_class, factors
+from planner.serving.intervals import at_coverage, evidence_class, factors, factors_for
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import traffic
 
-ENGINE = small.engine("vllm")
+ENGINE = replace(small.engine("vllm"), interval_widths={})
 HERE, ELSEWHERE = (small.model("meta-llama/Llama-3.1-8B").id, "h100-sxm"), ("other/model", "h100-sxm")
 
 
@@ -70,3 +71,62 @@ def test_a_step_factor_scales_every_step() -> None:
     one, two = (evaluate_at(question, small.SPLIT, load, factor) for factor in (1.0, 2.0))
     assert two.itl_s["mean"] == pytest.approx(2.0 * one.itl_s["mean"], rel=1e-3)
     assert sum(two.step_parts_s.values()) == pytest.approx(2.0 * sum(one.step_parts_s.values()), rel=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------------------- coverage
+
+SPREAD = replace(
+    ENGINE,
+    interval_growth={0.5: (0.4, 0.5), 0.9: (1.5, 1.4), 0.99: (4.0, 3.0)},
+    interval_widths={"disaggregated/known-cell/h200-sxm": (2.0, 0.5)},
+)
+
+
+def test_a_wider_coverage_stretches_every_interval_in_log() -> None:
+    wide = at_coverage(SPREAD, 0.9)
+    assert wide.interval_coverage == 0.9
+    for name, by in SPREAD.intervals.items():
+        assert wide.intervals[name].step_high == pytest.approx(by.step_high**1.5)
+        assert wide.intervals[name].ttft_low == pytest.approx(by.ttft_low**1.4)
+
+
+def test_between_listed_shares_widths_follow_the_normal_quantile() -> None:
+    # z(0.85) = 1.4395, z(0.8) = 1.2816, z(0.9) = 1.6449: (1.4395 - 1.2816) / (1.6449 - 1.2816) = 0.4347 of the way
+    by, key = at_coverage(SPREAD, 0.85), "disaggregated/known-cell"
+    assert by.intervals[key].step_high == pytest.approx(
+        SPREAD.intervals[key].step_high ** (1.0 + 0.5 * 0.4347), rel=1e-4
+    )
+
+
+def test_the_coverage_that_is_shipped_changes_nothing() -> None:
+    assert at_coverage(SPREAD, 0.8).intervals == SPREAD.intervals
+
+
+@pytest.mark.parametrize("coverage", [0.0, 0.49, 0.995, 1.0, float("nan")])
+def test_a_coverage_that_runs_cannot_tell_is_refused(coverage: float) -> None:
+    with pytest.raises(FieldError, match="coverage"):
+        at_coverage(SPREAD, coverage)
+
+
+def test_an_accelerator_may_need_wider_intervals() -> None:
+    here, there = (
+        factors_for(SPREAD, "disaggregated", "known-cell", "dense", name) for name in ("h100-sxm", "h200-sxm")
+    )
+    assert there.step_high == pytest.approx(here.step_high**2)
+    assert there.ttft_high == pytest.approx(here.ttft_high**0.5)
+
+
+def test_intervals_grow_faster_near_saturation() -> None:
+    # dW/dS: 10 % on a step is more than 10 % on a wait, and the more so the busier the pool
+    question = small.scenario()
+    most = predict(question, small.SPLIT, with_intervals=False).requests_per_s_max
+    ratios = []
+    for share in (0.3, 0.6, 0.8):
+        loaded = replace(question, workload=replace(question.workload, requests_per_s=share * most))
+        by = replace(ENGINE.intervals["disaggregated/known-cell"], ttft_low=1.0, ttft_high=1.0)
+        engine = replace(loaded.engine, intervals=dict.fromkeys(loaded.engine.intervals, by))
+        prediction = predict(replace(loaded, engine=engine), small.SPLIT)
+        high = prediction.intervals["ttft_s"]["p99"][1]
+        ratios.append((high or float("inf")) / prediction.ttft_s["p99"])
+    assert ratios == sorted(ratios)
+    assert ratios[-1] > ratios[0]

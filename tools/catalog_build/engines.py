@@ -31,6 +31,7 @@ _CONSTANTS: tuple[tuple[str, str, str, str, float], ...] = (
     ("uniform_window_fraction", "uniform_window", "wu", "", 1.0),
     ("fixed_window_fraction", "fixed_window", "wf", "", 1.0),
     ("burst_wait_factor", "burst_wait_factor", "kW", "", 1.0),
+    ("burst_ahead_fraction", "burst_ahead", "share of all prefills ahead", "", 1.0),
 )
 
 _MODEL_ORGANISATIONS = {"zhipuai": "zai-org"}
@@ -211,7 +212,13 @@ def _lines(engine: str, rules: Rules, cells: list[tuple[str, str]], fit: Mapping
         "interval_coverage: 0.8",
         "# mode/class: [step low, step high, TTFT low, TTFT high]; guess: the accelerator borrows its operator fits",
         "intervals:",
-        *_intervals(fit["intervals"][engine]),
+        *_intervals(fit["intervals"][engine]["factors"]),
+        "# What log intervals of step times and of TTFT are stretched by on an accelerator",
+        "interval_widths:",
+        *_intervals(fit["intervals"][engine]["widths"]),
+        "# The same, to hold another share of runs",
+        "interval_growth:",
+        *_intervals(fit["intervals"][engine]["growth"]),
         *_deviations(fit["deviations"].get(engine, {})),
         "# Model and accelerator pairs that the constants were fitted on",
         "measured_cells:",
@@ -258,6 +265,7 @@ def _constants(values: Mapping[str, float]) -> list[str]:
 
 
 def _intervals(intervals: Mapping[str, list[float]]) -> list[str]:
+    """One row a key."""
     return [f"  {name}: [{', '.join(rounded(value) for value in values)}]" for name, values in intervals.items()]
 
 

@@ -178,7 +178,8 @@ def with_workers(deployment: Deployment, role: str, more: int) -> Deployment | N
 def with_ratio(deployment: Deployment, factor: float) -> Deployment | None:
     """Two pools with workers of one traded for the other, so that prefill per decode is `factor` times as large.
 
-    No more accelerators than before; the split of whole workers that comes nearest. None where there is no other.
+    No more accelerators than before; the split of whole workers that comes nearest. Where there is no other split one
+    pool shrinks by that factor, or as a last resort grows. None for one pool.
     """
     prefill, decode = deployment.prefill, deployment.decode
     if prefill is None:
@@ -188,7 +189,7 @@ def with_ratio(deployment: Deployment, factor: float) -> Deployment | None:
     moved = (first >= 1) & ((first > prefill.replicas) if factor > 1.0 else (first < prefill.replicas))
     first, second = first[moved], second[moved]
     if not first.size:
-        return None
+        return _one_pool_changed(deployment, prefill, factor)
     off = np.abs(np.log(first / second * (decode.replicas / prefill.replicas) / factor))
     nearest = int(np.argmin(off))
     return replace(
@@ -196,6 +197,17 @@ def with_ratio(deployment: Deployment, factor: float) -> Deployment | None:
         prefill=replace(prefill, replicas=int(first[nearest])),
         decode=replace(decode, replicas=int(second[nearest])),
     )
+
+
+def _one_pool_changed(deployment: Deployment, prefill: Pool, factor: float) -> Deployment:
+    """The ratio changed by the size of one pool alone."""
+    fewer_decode = round(deployment.decode.replicas / factor)
+    if factor > 1.0 and 1 <= fewer_decode < deployment.decode.replicas:
+        return replace(deployment, decode=replace(deployment.decode, replicas=fewer_decode))
+    scaled_prefill = round(prefill.replicas * factor)
+    if scaled_prefill >= 1 and scaled_prefill != prefill.replicas:
+        return replace(deployment, prefill=replace(prefill, replicas=scaled_prefill))
+    return replace(deployment, decode=replace(deployment.decode, replicas=round(deployment.decode.replicas / factor)))
 
 
 def ratio_waste_fraction(prefill_share: float | Floats, factor: float | Floats) -> Floats:

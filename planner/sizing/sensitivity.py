@@ -307,7 +307,7 @@ def _plans(study: _Study) -> Iterator[Case]:
     for factor, text in ((2.0, "twice"), (0.5, "half")):
         changed = changes.with_ratio(study.deployment, factor)
         if changed is not None:
-            change = f"{text} the prefill per decode, with as many accelerators"
+            change = f"{text} the prefill per decode, in whole workers"
             yield replace(study.changed_plan(f"ratio x{factor:g}", change, changed), variable="ratio", value=factor)
 
 

@@ -79,6 +79,18 @@ def test_a_wrong_ratio_of_whole_workers(factor: float, pools: tuple[int, int]) -
     assert changed.accelerators <= small.SPLIT.accelerators
 
 
+@pytest.mark.parametrize(
+    ("pools", "factor", "wrong"),
+    [((6, 1), 0.5, (3, 1)), ((6, 1), 2.0, (12, 1)), ((1, 1), 2.0, (2, 1)), ((1, 1), 0.5, (1, 2))],
+)
+def test_a_ratio_that_whole_workers_cannot_trade(pools: tuple[int, int], factor: float, wrong: tuple[int, int]) -> None:
+    """Decode workers of eight: none of them can be traded for what prefill has."""
+    fleet = Deployment("disaggregated", Pool("h100-sxm", pools[1], tp=8), Pool("h100-sxm", pools[0], tp=1))
+    changed = changes.with_ratio(fleet, factor)
+    assert changed is not None and changed.prefill is not None
+    assert (changed.prefill.replicas, changed.decode.replicas) == wrong
+
+
 # ------------------------------------------------------------------------------------------- waste of a wrong ratio
 
 

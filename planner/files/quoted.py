@@ -43,6 +43,8 @@ _OWN = {
     "host_power": ("watts", "host_watts"),
     "power_use": ("fraction", "power_use_fraction"),
 }
+_BOUNDS = {"pue": (1.0, 10.0), "years": (1.0, 50.0), "interest": (0.0, 1.0), "operations": (0.0, 1.0),
+           "power_use": (0.0, 1.0)}  # fmt: skip
 _AMOUNT = re.compile(r"(?P<number>[^A-Za-z]*)(?P<code>[A-Z]{3})(?P<rest>(?:/.*)?)", re.DOTALL)
 
 
@@ -73,10 +75,10 @@ def read_cost_sheet(path: Path, accelerator_id: Callable[[str], str | None]) -> 
     }
     purchase = _by_accelerator(fields, "purchase", "usd", rates, accelerator_id)
     rent = _by_accelerator(fields, "rent", "usd_per_hour", rates, accelerator_id)
-    for key in ("pue", "years"):
+    for key, (least, most) in _BOUNDS.items():
         found = named.get(_OWN[key][1])
-        if found is not None and found.value < 1.0:
-            fields.fault((key,), f"{found.value:g} is below 1")
+        if found is not None and not least <= found.low <= found.high <= most:
+            fields.fault((key,), f"{found.value:g} is out of range; want {least:g} to {most:g}")
     fields.refuse_unknown()
     finish(faults)
     return Costs(own=replace(read_own_costs(), **named), purchase_usd=purchase, rent_usd_per_hour=rent)
@@ -105,6 +107,8 @@ def _by_accelerator(
         known = accelerator_id(name)
         if known is None:
             fields.fault((key, name), "is not a known accelerator; see planner hardware list")
+        elif price is not None and price.low <= 0.0:
+            fields.fault((key, name), "is not above zero")
         elif price is not None:
             found[known] = price
     return found

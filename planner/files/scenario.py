@@ -334,8 +334,8 @@ class _Reader:
             except InputError as error:
                 self._adopt(error, ("cost", "sheet"))
         basis = _BASES.get(keys.basis or "", keys.basis or "")
-        if not basis and found.rent_usd_per_hour:
-            basis = "sheet"
+        if not basis and keys.sheet is not None:
+            basis = "sheet" if found.rent_usd_per_hour else "own"
         if basis == "sheet" and not found.rent_usd_per_hour and not self.faults:
             self._fault(("cost", "basis"), "wants a sheet with rent: {h100-sxm: 2.10 USD/h}")
         return replace(found, basis=basis, duty_fraction=keys.duty)

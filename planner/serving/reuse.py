@@ -16,6 +16,7 @@ from planner.records import Arrivals, Floats, Lengths, PromptBlocks, Sessions, W
 from planner.reuse import BlockRequests, CachedLengths, Session, SubAgents, TraceReuse, reuse_curve, session_reuse
 
 EVERYTHING_TOKENS = 1e15
+MOST_USERS = 1e9  # that the reuse room takes
 
 
 def knows_reuse(workload: Workload) -> bool:
@@ -89,7 +90,7 @@ def described(sessions: Sessions, wait_s: float = 0.0, users: float | None = Non
     """The record of the reuse room; `wait_s` is the time that a turn waits with its context idle."""
     sub = sessions.sub_agents
     return Session(
-        users=sessions.users if users is None else users,
+        users=min(sessions.users if users is None else users, MOST_USERS),
         turns=sessions.turns,
         system_tokens=sessions.system_tokens,
         first_tokens=sessions.first_tokens,

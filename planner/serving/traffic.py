@@ -75,7 +75,7 @@ def traffic(workload: Workload, step_tokens: float = 1.0) -> Traffic:
     sized_rate = workload.requests_per_s * workload.peak_factor
     moments = context_moments(lengths.input_tokens, np.maximum(lengths.output_tokens, 1.0), lengths.weights)
     cached = _cached(workload, lengths.input_tokens, lengths.cached_tokens)
-    fetched = np.zeros((0, cached.size)) if lengths.fetched_tokens is None else lengths.fetched_tokens
+    fetched = _fetched(lengths, cached)
     inputs, atom_cached, atom_fetched, input_weights = _reduced_prompts(
         lengths.input_tokens, cached, fetched, lengths.weights
     )
@@ -125,6 +125,13 @@ def _cached(workload: Workload, input_tokens: Floats, cached_tokens: Floats | No
     """Tokens of each prompt in the cache; the last token is always computed, because its logits are wanted."""
     found = workload.prefix_hit_fraction * input_tokens if cached_tokens is None else cached_tokens
     return np.clip(found, 0.0, np.maximum(input_tokens - 1.0, 0.0))
+
+
+def _fetched(lengths: Lengths, cached: Floats) -> Floats:
+    """Tokens that each tier hands over, of those that are used."""
+    if lengths.fetched_tokens is None or lengths.cached_tokens is None:
+        return np.zeros((0, cached.size))
+    return lengths.fetched_tokens * (cached / np.maximum(lengths.cached_tokens, 1e-9))
 
 
 def _reduced_prompts(

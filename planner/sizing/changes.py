@@ -115,7 +115,11 @@ def with_hit_ratio(scenario: Scenario, factor: float) -> Scenario:
     changed = replace(
         workload,
         prefix_hit_fraction=min(workload.prefix_hit_fraction * factor, MOST_FOUND),
-        lengths=replace(workload.lengths, cached_tokens=times(workload.lengths.cached_tokens)),
+        lengths=replace(
+            workload.lengths,
+            cached_tokens=times(workload.lengths.cached_tokens),
+            fetched_tokens=times(workload.lengths.fetched_tokens),
+        ),
         arrivals=None if arrivals is None else replace(arrivals, cached_tokens=times(arrivals.cached_tokens)),
     )
     return _working(scenario, changed)

@@ -14,8 +14,11 @@ from planner import sizing
 from planner.errors import FieldError
 from planner.records import Arrivals, KvTier, Lengths, PromptBlocks, Scenario, Sessions, SubAgents
 from planner.review.kv import kv_document
+from planner.serving.traffic import traffic
+from planner.sizing.changes import with_hit_ratio
 from planner.sizing.kv import KvReport, kv
 from planner.sizing.tier_choice import chosen, options, steps
+from planner.sizing.variables import VARIABLES
 
 CHATS = Sessions(60, 10, 2000.0, 1000.0, 500.0, 300.0, 20.0, 1.0, SubAgents(3, 5, 1000.0, 500.0, 2, 200.0, 100.0, 4.0))
 DRAM = KvTier("host-dram", "host-dram", "DDR5", 1e12, 8e12, 0.0, 500e9, 500e9, 0.5e-3, 5e-4, link_factor=0.79)
@@ -118,6 +121,16 @@ def test_what_nothing_found_would_take() -> None:
     answer = kv(in_sessions(DRAM, given=False))
     assert answer.plan.deployment is not None and answer.accelerators_without is not None
     assert answer.accelerators_without >= answer.plan.deployment.accelerators
+
+
+def test_a_plan_with_hits_can_be_asked_what_if() -> None:
+    """Hits and what tiers hand over move together, and more than a whole prompt is never found."""
+    plan = report("sessions").plan
+    doubled = with_hit_ratio(plan.scenario, 2.0)
+    load = traffic(doubled.workload)
+    assert np.all(load.new_tokens >= 1.0 - 1e-9) and np.all(load.fetched_tokens >= 0.0)
+    assert np.all(load.fetched_tokens.sum(axis=0) <= load.cached_tokens + 1e-6)
+    assert "hit ratio" in VARIABLES
 
 
 def test_a_stated_ratio_has_rows_and_no_curve() -> None:

@@ -31,6 +31,7 @@ lint: $(VENV)/installed-dev
 
 docs: $(VENV)/installed-dev accuracy
 	@$(BIN)/python tools/build_cli_docs.py
+	@$(BIN)/python tools/build_schemas.py
 
 fit: $(VENV)/installed-dev
 	@$(BIN)/python tools/fit_engines.py

@@ -10,8 +10,22 @@ An infeasible target is an answer, not an exception.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+
+def printable(text: str, keep: str = "") -> str:
+    """`text` with every character that a terminal would act on written out, such as ``\\x1b``.
+
+    Control characters, line separators, and marks that turn the direction of writing; those in `keep` stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return char if char == "\u00a0" else char.encode("unicode_escape").decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +39,7 @@ class Fault:
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
-        return f"{where}: {self.message}" if where else self.message
+        return printable(f"{where}: {self.message}" if where else self.message)
 
 
 class PlannerError(Exception):
@@ -43,13 +57,27 @@ class InputError(PlannerError):
 class FieldError(PlannerError):
     """A value that was read correctly but that the model, the hardware or the engine cannot take.
 
-    `field` is the dotted path in the scenario, such as ``deployment.decode.tp``.
+    `field` is the dotted path in the scenario, such as ``deployment.decode.tp``; `others` are further such values,
+    found before anything was computed.
     """
 
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, field: str, message: str, others: Sequence[FieldError] = ()) -> None:
         self.field = field
         self.message = message
+        self.others = tuple(others)
         super().__init__(f"{field}: {message}" if field else message)
+
+    @property
+    def every(self) -> tuple[FieldError, ...]:
+        """This error and the others."""
+        return (self, *self.others)
+
+
+def raise_every(errors: Iterable[FieldError]) -> None:
+    """Raise all of `errors` as one, if there are any; each once."""
+    found = list({(error.field, error.message): error for error in errors}.values())
+    if found:
+        raise FieldError(found[0].field, found[0].message, found[1:])
 
 
 class PhysicsError(PlannerError):

@@ -545,6 +545,10 @@ class Pool:
 
     @property
     def accelerators(self) -> int:
+        """Accelerators of the pool.
+
+        Id: pool.accelerators.  replicas * tp * pp * dp  (one function counts, HOUSE §7)
+        """
         return self.replicas * self.worker_accelerators
 
 
@@ -562,6 +566,10 @@ class Deployment:
 
     @property
     def accelerators(self) -> int:
+        """Accelerators of all pools.
+
+        Id: plan.accelerators.  sum over the pools of their accelerators  (HOUSE §7)
+        """
         return sum(pool.accelerators for pool in self.pools)
 
 

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, catalog, check, export, kv, render, sessions, simulate, size, trace, validate, whatif
+from planner.cli import (
+    calibrate,
+    catalog,
+    check,
+    diff,
+    explain,
+    export,
+    init,
+    kv,
+    render,
+    sessions,
+    settings,
+    simulate,
+    size,
+    trace,
+    validate,
+    whatif,
+)
+from planner.cli.main import verbosity
 from planner.cli.options import examples
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -55,11 +75,22 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _planner(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("-V", "--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Defaults of the project; else $PLANNER_CONFIG, else the nearest planner.yaml.",
+        ),
+    ] = None,
 ) -> None:
     """What to buy, and how to split it, so that a language model serves its traffic inside its latency targets."""
+    if not {"-h", "--help"} & set(sys.argv):
+        settings.apply(context, config, verbosity(sys.argv[1:]) > 0)
 
 
 _COMMANDS = (
@@ -176,7 +207,42 @@ _COMMANDS = (
             'output_tokens=300,gap=5 s"',
         ),
     ),
-    (app, "schema", catalog.schema, ("planner schema hardware > accelerator.schema.json", "planner schema scenario")),
+    (
+        app,
+        "diff",
+        diff.diff,
+        (
+            "planner diff main.json branch.json",
+            "planner diff old.yaml new.yaml --exit-code",
+            "planner diff main.json branch.json --format markdown --out comment.md",
+        ),
+    ),
+    (
+        app,
+        "explain",
+        explain.explain,
+        (
+            "planner explain result.json ttft.p99",
+            "planner explain scenario.yaml usd_per_mtok_output",
+            "planner explain --list",
+        ),
+    ),
+    (
+        app,
+        "init",
+        init.init,
+        ("planner init", "planner init --model Qwen/Qwen3-32B --accelerator h200-sxm --rate '20 /s' -o chat.yaml"),
+    ),
+    (
+        app,
+        "schema",
+        catalog.schema,
+        (
+            "planner schema scenario > scenario.schema.json",
+            "planner schema hardware > accelerator.schema.json",
+            "planner schema result --draft 2020-12",
+        ),
+    ),
     (
         hardware,
         "list",
@@ -189,7 +255,12 @@ _COMMANDS = (
         ),
     ),
     (hardware, "show", catalog.hardware_show, ("planner hardware show h200-sxm", "planner hardware show gb300-nvl72")),
-    (hardware, "lint", catalog.hardware_lint, ("planner hardware lint my-hardware",)),
+    (
+        hardware,
+        "lint",
+        catalog.hardware_lint,
+        ("planner hardware lint my-hardware", "planner hardware lint hardware/accelerators/my-card.yaml"),
+    ),
     (model, "list", catalog.model_list, ("planner model list", "planner model list --kind moe")),
     (
         model,

@@ -53,6 +53,14 @@ class SchemaKind(enum.StrEnum):
     hardware = "hardware"
     model = "model"
     scenario = "scenario"
+    result = "result"
+
+
+class Draft(enum.StrEnum):
+    """Which words a schema is written in."""
+
+    seven = "7"
+    new = "2020-12"
 
 
 # -------------------------------------------------------------------------------------------------------- accelerators
@@ -129,7 +137,7 @@ def hardware_show(
 
 
 def hardware_lint(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A catalog folder, or one of accelerator files.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Catalog folders, or files of one.")],
     shape: FormatOption = Format.table,
 ) -> int:
     """Check catalog files.
@@ -137,13 +145,13 @@ def hardware_lint(
     Keys and units, a source for every value, and what known hardware contradicts: sparse peaks called dense, GB that
     are GiB, both directions of a link added, the adapters of a whole node, a generation behind the one before it.
 
-    Exit code 0 when nothing is found, 1 when something is, 2 when there is no such folder.
+    Exit code 0 when nothing is found, 1 when something is, 2 when there is no such file or folder.
     """
     from dataclasses import asdict
 
-    from planner.files.catalog_lint import lint
+    from planner.files.catalog_lint import lint_all
 
-    found = lint(folder)
+    found = lint_all(paths)
     _write(shape, [asdict(fault) for fault in found], lambda _: "".join(f"{fault}\n" for fault in found))
     return FINDINGS if found else 0
 
@@ -247,14 +255,23 @@ def _model_document(shape: ModelShape, kv_dtype: str, tokens_for: str | None) ->
 # -------------------------------------------------------------------------------------------------------------- schema
 
 
-def schema(kind: Annotated[SchemaKind, typer.Argument(metavar="KIND", help="hardware, model or scenario.")]) -> int:
-    """Print the JSON Schema of a file, for completion and checks in editors."""
+def schema(
+    kind: Annotated[SchemaKind, typer.Argument(metavar="KIND", help="scenario, hardware, model or result.")],
+    draft: Annotated[Draft, typer.Option("--draft", help="Of JSON Schema; editors read draft 7.")] = Draft.seven,
+) -> int:
+    """Print the JSON Schema of a file, for completion and checks in editors and programs."""
     from planner.cli.streams import write_result
+    from planner.files.catalog_schema import as_draft
     from planner.files.catalog_schema import schema as schema_of
     from planner.render.json import to_json
 
-    found = schema_of(kind.value)
-    write_result(lambda _: to_json(found), None)
+    if kind is SchemaKind.result:
+        from planner.review.result_schema import result_schema as of_result
+
+        found = of_result()
+    else:
+        found = schema_of(kind.value)
+    write_result(lambda _: to_json(as_draft(found, draft.value)), None)
     return 0
 
 

@@ -142,12 +142,13 @@ def outcome(path: Path, catalog: tuple[Path, ...], baseline: Document | None, wi
 
 
 def _result(path: Path, catalog: tuple[Path, ...], baseline: Document | None, witness: bool) -> Document:
+    from planner.cli.size import judge
     from planner.errors import FieldError, InputError
-    from planner.files.scenario import field_fault, load_scenario
+    from planner.files.scenario import field_faults, load_scenario
     from planner.files.yamlfile import load
 
     try:
-        scenario = load_scenario(path, catalog, lambda dirs: _opened(tuple(dirs)))
+        scenario = load_scenario(path, catalog, lambda dirs: _opened(tuple(dirs)), judge)
         old = _of_baseline(scenario, baseline)
         from planner import sizing
         from planner.review.document import document
@@ -156,7 +157,7 @@ def _result(path: Path, catalog: tuple[Path, ...], baseline: Document | None, wi
         result = document(plan, old)
         return _witnessed(plan, result) if witness else result
     except FieldError as error:
-        raise InputError([field_fault(load(path), error)]) from error
+        raise InputError(field_faults(load(path), error)) from error
 
 
 def _witnessed(plan: Plan, result: Document) -> Document:

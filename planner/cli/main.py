@@ -5,6 +5,7 @@ Exit codes: 0 yes, 1 nothing fits, 2 your input, 3 our bug, 130 interrupted. Res
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -56,8 +57,9 @@ def _run(arguments: list[str]) -> int:
         show = getattr(error, "show", None)  # usage faults print the usage line and a hint
         if show is None:
             return _say(error.format_message(), INPUT)
-        show()
-        return INPUT
+        text = io.StringIO()
+        show(file=text)
+        return _say(text.getvalue().rstrip("\n"), INPUT)
     except typer.Abort:
         return INTERRUPTED
     except SystemExit:  # how typer leaves when the reader of stdout has gone
@@ -96,8 +98,11 @@ def silent(arguments: list[str]) -> bool:
 
 
 def _say(text: str, code: int) -> int:
+    from planner.errors import printable
+
     if sys.stderr is None:
         return code
+    text = printable(text, keep="\n")
     try:
         encoding = getattr(sys.stderr, "encoding", None) or "ascii"
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")

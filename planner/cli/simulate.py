@@ -131,12 +131,13 @@ def _lost(text: str) -> tuple[str, int]:
 
 def _run(path: Path, catalog: tuple[Path, ...], setting: Setting) -> tuple[Plan, Simulation | None]:
     """The scenario's plan and its simulation; None when there is no deployment."""
+    from planner.cli.size import judge
     from planner.errors import FieldError, InputError
-    from planner.files.scenario import field_fault, load_scenario
+    from planner.files.scenario import field_faults, load_scenario
     from planner.files.yamlfile import load
 
     try:
-        scenario = _without_blocks(load_scenario(path, catalog))
+        scenario = _without_blocks(load_scenario(path, catalog, judge=judge))
         from planner import sizing
         from planner.simulation.simulate import simulate as run
 
@@ -145,7 +146,7 @@ def _run(path: Path, catalog: tuple[Path, ...], setting: Setting) -> tuple[Plan,
             return plan, None
         return plan, run(scenario, plan.deployment, setting, _progress())
     except FieldError as error:
-        raise InputError([field_fault(load(path), error)]) from error
+        raise InputError(field_faults(load(path), error)) from error
 
 
 def _without_blocks(scenario: Scenario) -> Scenario:

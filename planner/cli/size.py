@@ -22,6 +22,7 @@ from planner.cli.options import (
 from planner.cli.streams import check_out
 
 if TYPE_CHECKING:
+    from planner.errors import FieldError
     from planner.records import EngineProfile, Plan, Scenario
     from planner.review.currency import Currency
 
@@ -132,7 +133,7 @@ def answer(
     """
     from planner.files.scenario import load_scenario
 
-    scenario = load_scenario(path, catalog)
+    scenario = load_scenario(path, catalog, judge=None if question == "size" else judge)
     if coverage is not None:
         scenario = replace(scenario, engine=covering(scenario.engine, coverage))
     return answered(scenario, path, question, confidence=confidence)
@@ -158,7 +159,7 @@ def answered(
 ) -> Plan:
     """The plan of a scenario that was read from `path`; `way_out` is added to what computing refuses."""
     from planner.errors import FieldError, InputError
-    from planner.files.scenario import field_fault
+    from planner.files.scenario import field_faults
     from planner.files.yamlfile import load
 
     try:
@@ -170,9 +171,16 @@ def answered(
     except FieldError as error:
         if error.field == "confidence":
             raise InputError(f"--confidence: {error.message}") from error
-        told = FieldError(error.field, error.message + way_out())
-        raise InputError([field_fault(load(path), told)]) from error
+        told = FieldError(error.field, error.message + way_out(), error.others)
+        raise InputError(field_faults(load(path), told)) from error
     return plan
+
+
+def judge(*deployment: Any) -> list[FieldError]:
+    """What a given deployment cannot be; a file without one does not pay for loading the formulas."""
+    from planner.serving.refusals import refusals
+
+    return refusals(*deployment)
 
 
 def show(

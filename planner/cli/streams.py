@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from planner.errors import Fault, InputError
+from planner.errors import Fault, InputError, printable
 
 if TYPE_CHECKING:
     from planner.render.text import Pen
@@ -172,9 +172,10 @@ def _unwritable(out: Path, reason: str) -> InputError:
 
 
 def tell(text: str) -> None:
-    """Write a line for people to stderr, if there is one."""
+    """Write lines for people to stderr, if there is one."""
     if sys.stderr is None:
         return
+    text = printable(text, keep="\n")
     shown = text if screen(sys.stderr).unicode else text.encode("ascii", "replace").decode("ascii")
     with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
         sys.stderr.write(_writable(shown, sys.stderr) + "\n")

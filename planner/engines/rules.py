@@ -63,35 +63,49 @@ def why_not_worker(
     engine: EngineProfile, shape: ModelShape, pool: Pool, role: RoleName = "colocated", weights: str = ""
 ) -> str:
     """Why the engine cannot start one worker of this pool."""
-    reason = ranks.why_not(shape, pool.tp, pool.pp, pool.ep, pool.dp, weights)
-    if reason:
-        return reason
+    return next((reason for _, reason in worker_obstacles(engine, shape, pool, role, weights)), "")
+
+
+def worker_obstacles(
+    engine: EngineProfile, shape: ModelShape, pool: Pool, role: RoleName = "colocated", weights: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Every key of a pool that keeps the engine from starting one of its workers, and why."""
+    degrees = dict(ranks.obstacles(shape, pool.tp, pool.pp, pool.ep, pool.dp, weights))
+    yield from degrees.items()
+    if min(pool.tp, pool.ep, pool.dp) < 1:
+        return
     per_rank = -(-pool.max_batch // pool.dp)
     if per_rank > engine.max_batch:
-        return (
+        yield (
+            "max_batch",
             f"max_batch {pool.max_batch} is {per_rank} per attention rank, and {engine.id} takes {engine.max_batch}; "
-            f"use at most {engine.max_batch * pool.dp}"
+            f"use at most {engine.max_batch * pool.dp}",
         )
-    if role == "decode" and 0 < pool.token_budget < per_rank:
-        return (
+    elif role == "decode" and 0 < pool.token_budget < per_rank:
+        yield (
+            "token_budget",
             f"token_budget {pool.token_budget} is less than the {per_rank} sequences of a rank, so no step could hold "
-            f"them nor a graph be captured for them; use at least {per_rank}"
+            f"them nor a graph be captured for them; use at least {per_rank}",
         )
-    if role != "decode" and engine.scheduling == "mixed" and 0 < pool.token_budget <= per_rank:
-        return (
+    elif role != "decode" and engine.scheduling == "mixed" and 0 < pool.token_budget <= per_rank:
+        yield (
+            "token_budget",
             f"token_budget {pool.token_budget} leaves no room for prompts beside {per_rank} decoding sequences of a "
-            f"rank; raise it above {per_rank} or lower max_batch"
+            f"rank; raise it above {per_rank} or lower max_batch",
         )
-    return _why_not_parallelism(engine, shape, pool)
+    if not degrees:
+        yield from _parallelism_obstacles(engine, shape, pool)
 
 
-def _why_not_parallelism(engine: EngineProfile, shape: ModelShape, pool: Pool) -> str:
+def _parallelism_obstacles(engine: EngineProfile, shape: ModelShape, pool: Pool) -> Iterator[tuple[str, str]]:
     count = pool.tp * pool.dp
     if engine.id == "vllm" and has_experts(shape) and pool.ep not in (1, count):
-        return f"ep {pool.ep}: vllm spreads experts over all tp x dp = {count} ranks or none; use ep 1 or {count}"
+        yield "ep", f"ep {pool.ep}: vllm spreads experts over all tp x dp = {count} ranks or none; use ep 1 or {count}"
     if engine.id == "tensorrt-llm" and pool.dp > 1 and pool.tp > 1:
-        return f"dp {pool.dp} with tp {pool.tp}: attention data parallelism of tensorrt-llm takes every rank; use tp 1"
-    return ""
+        reason = (
+            f"dp {pool.dp} with tp {pool.tp}: attention data parallelism of tensorrt-llm takes every rank; use tp 1"
+        )
+        yield "dp", reason
 
 
 def why_not_pair(engine: EngineProfile, shape: ModelShape, prefill: Pool, decode: Pool) -> str:

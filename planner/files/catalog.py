@@ -49,6 +49,7 @@ _FOLDERS = {
     "accelerator": "accelerators", "efficiency": "efficiency", "engine": "engines", "link": "links",
     "storage": "storage", "system": "systems",
 }  # fmt: skip
+CATALOG_FOLDERS = tuple(_FOLDERS.values())
 _ENDINGS = (".yaml", ".yml")
 _KIND_LINE = re.compile(rb"^kind:\s*[\"']?([a-z]+)", re.MULTILINE)
 _PACKAGE = Path(__file__).resolve().parent.parent

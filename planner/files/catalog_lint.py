@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import Fault, InputError
-from planner.files.catalog import Catalog, Link
+from planner.files.catalog import CATALOG_FOLDERS, Catalog, Link
 from planner.files.catalog_tables import ACCELERATOR_COUNTS, ACCELERATOR_QUANTITIES, ORIGINS
 from planner.files.models import model_paths
 from planner.files.yamlfile import Document, load
@@ -89,6 +89,31 @@ def lint(folder: Path) -> tuple[Fault, ...]:
             found += _doubts(item, known)
     found += [fault for fault in _generations(linted) if _inside(fault.path, folder)]
     return tuple(sorted(dict.fromkeys(found), key=lambda fault: (fault.path, fault.line, fault.column)))
+
+
+def lint_all(paths: Sequence[Path]) -> tuple[Fault, ...]:
+    """As `lint`, of several folders or files; a file is judged among those of its catalog.
+
+    Raises
+    ------
+    InputError
+        With every path that does not exist.
+    """
+    missing = [Fault("no such file or folder", str(path)) for path in paths if not path.exists()]
+    if missing:
+        raise InputError(missing)
+    folders = {path: path if path.is_dir() else _catalog_of(path) for path in paths}
+    found: dict[Fault, None] = {}
+    for folder in dict.fromkeys(folders.values()):
+        asked = [path for path, its in folders.items() if its == folder]
+        found |= dict.fromkeys(fault for fault in lint(folder) if any(_inside(fault.path, path) for path in asked))
+    return tuple(found)
+
+
+def _catalog_of(path: Path) -> Path:
+    """The folder whose layout a catalog file is part of."""
+    folder = path.absolute().parent
+    return folder.parent if folder.name in (*CATALOG_FOLDERS, "models") else folder
 
 
 def _inside(path: str, folder: Path) -> bool:

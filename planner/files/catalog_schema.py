@@ -21,6 +21,7 @@ from planner.files.catalog_tables import (
 Schema = dict[str, Any]
 
 KINDS = ("hardware", "model", "scenario")
+_DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _WITH_UNIT = r"^\s*[0-9][0-9.,_]*([eE][+-]?[0-9]+)?\s*[A-Za-zµ/].*$"
 
@@ -120,3 +121,25 @@ def _object(properties: Schema, required: list[str]) -> Schema:
 
 def _top(title: str, schema: Schema) -> Schema:
     return {"$schema": _DRAFT, "title": title, **schema}
+
+
+def as_draft(schema: Schema, draft: str) -> Schema:
+    """The same schema with the words of a draft: `7` or `2020-12`."""
+    if draft not in ("7", "2020-12"):
+        raise ValueError(f"no draft {draft}")
+    old, new = ("$defs", "definitions") if draft == "7" else ("definitions", "$defs")
+    uri = _DRAFT_07 if draft == "7" else _DRAFT
+    return {**_renamed(schema, old, new), "$schema": uri}
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, list):
+        return [_renamed(item, old, new) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        (new if key == old else key): (
+            part.replace(f"#/{old}/", f"#/{new}/") if key == "$ref" else _renamed(part, old, new)
+        )
+        for key, part in value.items()
+    }

@@ -13,7 +13,7 @@ Lookup = Callable[[str, FieldPath], Accelerator | None]
 
 
 class DeploymentReader:
-    """Reads one section; `faults` fills as it goes, `accelerators` holds the accelerator of each pool read.
+    """Reads one section; `faults` fills as it goes, `pools` and `accelerators` hold what could be read.
 
     Parameters
     ----------
@@ -42,6 +42,7 @@ class DeploymentReader:
         self.candidates = {"prefill": list(prefill), "decode": list(decode), "colocated": list(both.values())}
         self.faults: list[Fault] = []
         self.accelerators: dict[str, Accelerator] = {}
+        self.pools: dict[str, Pool] = {}
 
     def read(self) -> Deployment | None:
         """The deployment, or None after a fault (its own or the look-up's)."""
@@ -55,6 +56,8 @@ class DeploymentReader:
                 self._fault(
                     f"mode {mode} needs the key {name}, e.g. {name}: {{accelerator: h100-sxm, replicas: 2, tp: 4}}"
                 )
+        if mode == "disaggregated":
+            self._refuse_unused("prefill", "max_batch", "the batches of a prefill pool follow from token_budget")
         pools = {name: self._pool(name, getattr(self.keys, name)) for name in wanted if getattr(self.keys, name)}
         last = pools.get(wanted[-1])
         if self.faults or len(pools) < len(wanted) or last is None or None in pools.values():
@@ -64,6 +67,12 @@ class DeploymentReader:
     def _fault(self, message: str, *path: str) -> None:
         self.faults.append(self.document.fault(("deployment", *path), message))
 
+    def _refuse_unused(self, name: str, key: str, reason: str) -> None:
+        """A key that would change nothing is refused, because whoever wrote it expects something of it."""
+        pool = getattr(self.keys, name)
+        if pool is not None and getattr(pool, key) is not None:
+            self._fault(f"has no effect here: {reason}; remove the key", name, key)
+
     def _pool(self, name: str, keys: PoolKeys) -> Pool | None:
         accelerator = self._accelerator(name, keys)
         if (keys.tp * keys.dp) % keys.ep:
@@ -71,7 +80,7 @@ class DeploymentReader:
         if accelerator is None:
             return None
         self.accelerators[name] = accelerator
-        return Pool(
+        self.pools[name] = Pool(
             accelerator=accelerator.id,
             replicas=keys.replicas,
             tp=keys.tp,
@@ -81,6 +90,7 @@ class DeploymentReader:
             max_batch=keys.max_batch or 0,
             token_budget=keys.token_budget or 0,
         )
+        return self.pools[name]
 
     def _accelerator(self, name: str, keys: PoolKeys) -> Accelerator | None:
         candidates = self.candidates[name]

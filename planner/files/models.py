@@ -276,22 +276,34 @@ def _from_config(path: Path, model_id: str) -> ModelShape:
     try:
         shape = shape_from_config(config, model_id)
     except InputError as error:
-        raise InputError([Fault(fault.message, str(path)) for fault in error.faults]) from None
+        text = decode(data, str(path))
+        raise InputError(
+            [Fault(found.message, str(path), *_key_place(found, text)) for found in error.faults]
+        ) from None
     return replace(shape, source=str(path), sha256=sha256(data))
+
+
+def _key_place(fault: Fault, text: str) -> tuple[int, int]:
+    """Line and column of the first key that a fault names and the file holds; the beginning without one."""
+    for word in re.findall(r"\w+", fault.message):
+        at = text.find(f'"{word}"')
+        if at >= 0:
+            return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return 1, 1
 
 
 def _json_mapping(data: bytes, path: str) -> dict[str, Any]:
     if not data.strip():
-        raise InputError([Fault("is empty", path)])
+        raise InputError([Fault("is empty; want the JSON of a model's config", path, 1, 1)])
     try:
         value = json.loads(decode(data, path))
     except json.JSONDecodeError as error:
         message = f"is not JSON, or cut short: {error.msg}"
         raise InputError([Fault(message, path, error.lineno, error.colno)]) from None
     except (ValueError, RecursionError) as error:
-        raise InputError([Fault(f"is not usable JSON: {error}", path)]) from None
+        raise InputError([Fault(f"is not usable JSON: {error}", path, 1, 1)]) from None
     if not isinstance(value, dict):
-        raise InputError([Fault("is not a config: its JSON is not an object of keys and values", path)])
+        raise InputError([Fault("is not a config: its JSON is not an object of keys and values", path, 1, 1)])
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 from pathlib import Path
 
@@ -40,16 +41,22 @@ def decode(data: bytes, path: str) -> str:
     InputError
         When it is binary or not UTF-8, with the line and column of the first bad byte.
     """
-    if b"\0" in data[:65536]:
-        raise InputError([Fault("is a binary file; want UTF-8 text", path)])
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError([Fault("is UTF-16 text; save it as UTF-8", path, 1, 1)])
+    zero = data.find(b"\0", 0, 65536)
+    if zero >= 0:
+        raise InputError([Fault("is a binary file; want UTF-8 text", path, *_place(data[:zero]))])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        good = data[: error.start].decode("utf-8", "replace")
-        line = good.count("\n") + 1
-        column = len(good) - (good.rfind("\n") + 1) + 1
-        message = f"is not UTF-8 text: byte 0x{data[error.start]:02x} cannot be read"
-        raise InputError([Fault(message, path, line, column)]) from None
+        message = f"is not UTF-8 text: byte 0x{data[error.start]:02x} cannot be read; save the file as UTF-8"
+        raise InputError([Fault(message, path, *_place(data[: error.start]))]) from None
+
+
+def _place(before: bytes) -> tuple[int, int]:
+    """Line and column, from 1, of the byte that follows `before`."""
+    good = before.decode("utf-8", "replace")
+    return good.count("\n") + 1, len(good) - good.rfind("\n")
 
 
 def sha256(data: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -30,11 +30,14 @@ from planner.records import (
     Costs,
     Deployment,
     EngineProfile,
+    Experts,
     FailureDomain,
     InputFile,
     KvTier,
+    Mode,
     ModelShape,
     Note,
+    Pool,
     Reliability,
     Scenario,
     Speculation,
@@ -48,9 +51,18 @@ _NOTED_FRACTION = 1e-3  # of requests past the model's context, from which a not
 
 
 Opener = Callable[[Sequence[Path]], Catalog]
+Judge = Callable[
+    [EngineProfile, ModelShape, str, str, Mode, Mapping[Any, tuple[Pool, Accelerator]], float | None],
+    Sequence[FieldError],
+]
 
 
-def load_scenario(path: Path, catalog_dirs: Sequence[Path] = (), open_catalog: Opener = Catalog) -> Scenario:
+def load_scenario(
+    path: Path,
+    catalog_dirs: Sequence[Path] = (),
+    open_catalog: Opener = Catalog,
+    judge: Judge | None = None,
+) -> Scenario:
     """Read a scenario file and everything it names.
 
     Parameters
@@ -61,16 +73,34 @@ def load_scenario(path: Path, catalog_dirs: Sequence[Path] = (), open_catalog: O
         Folders of accelerators, engines and models that win over the shipped ones.
     open_catalog : callable
         From such folders to a catalog; one that remembers reads each file once for many scenarios.
+    judge : callable
+        Says what the given deployment cannot be (`planner.serving.refusals`), so that it is reported with the rest.
 
     Raises
     ------
     InputError
         With every fault of the file, its trace and its model, each with file, line and column.
     """
-    document = yamlfile.load(path)
+    return _read(yamlfile.load(path, keep_faults=True), path, catalog_dirs, open_catalog, judge)
+
+
+def parse_scenario(data: bytes, path: Path, catalog_dirs: Sequence[Path] = ()) -> Scenario:
+    """As `load_scenario`, from bytes that are to stand at `path`."""
+    return _read(yamlfile.parse(data, str(path), keep_faults=True), path, catalog_dirs, Catalog, None)
+
+
+def _read(
+    document: Document, path: Path, catalog_dirs: Sequence[Path], open_catalog: Opener, judge: Judge | None
+) -> Scenario:
     beside = path.parent / "hardware"
     dirs = (*catalog_dirs, beside) if beside.is_dir() else tuple(catalog_dirs)
-    return _Reader(document, path, dirs, open_catalog).scenario()
+    return _Reader(document, path, dirs, open_catalog).scenario(judge)
+
+
+def field_faults(document: Document, error: FieldError) -> list[Fault]:
+    """The places in the file of the values that a computing room refused, from top to bottom."""
+    faults = [field_fault(document, one) for one in error.every]
+    return sorted(faults, key=lambda fault: (fault.line, fault.column))
 
 
 def field_fault(document: Document, error: FieldError) -> Fault:
@@ -82,7 +112,11 @@ def field_fault(document: Document, error: FieldError) -> Fault:
         parts[1] = "colocated"  # the one pool of a colocated deployment
     if len(parts) > 1 and parts[0] in ("targets", "budgets"):
         return document.fault(place_of(document, tuple(parts)), error.message)
-    return document.fault(tuple(parts), error.message)
+    fault = document.fault(tuple(parts), error.message.removeprefix(f"{parts[-1]} ") if parts else error.message)
+    if parts and isinstance(deployment, dict) and parts[0] not in document.value:  # such as hardware.network
+        line, column = document.mark(("deployment",))
+        fault = replace(fault, line=line, column=column)
+    return fault
 
 
 class _Reader:
@@ -98,8 +132,9 @@ class _Reader:
         self.dirs = dirs
         self.prefill: tuple[Accelerator, ...] = ()
         self.decode: tuple[Accelerator, ...] = ()
+        self.pools: dict[str, tuple[Pool, Accelerator]] = {}
 
-    def scenario(self) -> Scenario:
+    def scenario(self, judge: Judge | None) -> Scenario:
         model, engine = self._model(), self._engine()
         self.prefill, self.decode = self._candidates()
         workload = self._workload()
@@ -108,6 +143,10 @@ class _Reader:
         deployment = self._deployment()
         tiers = self._tiers()
         speculation = self._speculation()
+        if judge and model and engine:
+            self._judge(judge, model, engine)
+        if model:
+            self._check_format(model)
         if model and workload:
             self._check_context(model, workload)
         if workload:
@@ -115,7 +154,7 @@ class _Reader:
         self._check_availability()
         costs = self._costs()
         if self.faults or model is None or engine is None or workload is None:
-            raise InputError(sorted(self.faults, key=self._place))
+            raise InputError(sorted(dict.fromkeys(self.faults), key=self._place))
         return Scenario(
             name=self.path.stem,
             model=model,
@@ -240,6 +279,8 @@ class _Reader:
         found: dict[str, Accelerator] = {}
         for index, name in enumerate(names or ()):
             place = ("hardware", key, index)
+            if place in self.broken:
+                continue
             if not isinstance(name, str):
                 self._fault(place, f"{shown(name)} is not a name; want the id of an accelerator")
                 continue
@@ -262,6 +303,12 @@ class _Reader:
         self.notes += reader.notes
         self.inputs += reader.inputs
         return workload
+
+    def _check_format(self, model: ModelShape) -> None:
+        experts = any(isinstance(kind.feed_forward, Experts) for kind in model.layers)
+        if self.keys.weights == "mxfp4" and not experts:
+            text = f'"mxfp4" is a format for experts, and {model.id} has none; want fp8, nvfp4 or int4'
+            self._fault(("weights",), text)
 
     def _check_context(self, model: ModelShape, workload: Workload) -> None:
         if not model.max_context_tokens:
@@ -363,12 +410,26 @@ class _Reader:
             self.document, self.keys.deployment, self._accelerator, self.prefill, self.decode, self.broken
         )
         deployment = reader.read()
+        self.pools = {name: (pool, reader.accelerators[name]) for name, pool in reader.pools.items()}
         self.faults += reader.faults
         if deployment and self.keys.hardware is None:
             last = reader.accelerators["decode" if deployment.prefill else "colocated"]
             self.decode = (last,)
             self.prefill = (reader.accelerators.get("prefill", last),)
         return deployment
+
+    def _judge(self, judge: Judge, model: ModelShape, engine: EngineProfile) -> None:
+        """What the pools that could be read cannot be, where nothing else is said about the same place."""
+        if not self.pools or self.keys.deployment is None:
+            return
+        network = self.keys.hardware.network if self.keys.hardware else None
+        if ("hardware", "network") in self.broken:
+            network = 1.0  # it was given, so nobody is told that it is missing
+        weights = self.keys.weights or model.checkpoint_format
+        said = {(fault.line, fault.column) for fault in self.faults}
+        errors = judge(engine, model, weights, self.keys.kv_cache, self.keys.deployment.mode, self.pools, network)
+        faults = [field_fault(self.document, error) for error in errors]
+        self.faults += [fault for fault in faults if (fault.line, fault.column) not in said]
 
 
 def _redundant(targets: Sequence[Target]) -> list[Note]:

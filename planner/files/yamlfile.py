@@ -58,6 +58,17 @@ class Document:
     path: str
     sha256: str
     _root: _Node
+    faults: tuple[Fault, ...] = ()  # of single values, when the caller asked for them
+    bad: frozenset[Mark] = frozenset()  # places of the values among those; each reads as None
+
+    def is_bad(self, field_path: FieldPath) -> bool:
+        """Whether the value at `field_path` is at fault already."""
+        node = self._root
+        for part in field_path:
+            if part not in node.children:
+                return False
+            node = node.children[part][1]
+        return node.mark in self.bad
 
     def mark(self, field_path: FieldPath = ()) -> Mark:
         """Line and column, from 1, of the key at `field_path`, else of the nearest parent that stands in the file."""
@@ -84,8 +95,11 @@ def dotted(field_path: FieldPath) -> str:
     return text
 
 
-def load(path: Path) -> Document:
+def load(path: Path, *, keep_faults: bool = False) -> Document:
     """Read the YAML file at `path`.
+
+    With `keep_faults`, values that cannot be read and keys that stand twice do not end the reading: they are in
+    `Document.faults`, for a reader that reports them together with its own.
 
     Raises
     ------
@@ -94,10 +108,10 @@ def load(path: Path) -> Document:
         deeper than 40, duplicate keys, numbers that are not finite or have a leading zero, tags, aliases that expand to
         more than 100,000 values or contain themselves. Each fault has a line and a column.
     """
-    return parse(read_bytes(path, MOST_BYTES), str(path))
+    return parse(read_bytes(path, MOST_BYTES), str(path), keep_faults=keep_faults)
 
 
-def parse(data: bytes, path: str) -> Document:
+def parse(data: bytes, path: str, *, keep_faults: bool = False) -> Document:
     """As `load`, from bytes already read; `path` is only named in faults."""
     text = decode(data, path)
     bad = _CONTROL.search(text)
@@ -110,14 +124,14 @@ def parse(data: bytes, path: str) -> Document:
     try:
         root = builder.build(_events(text))
     except yaml.MarkedYAMLError as error:
-        raise InputError([*builder.faults, _syntax_fault(error, path)]) from None
+        raise InputError([*builder.faults, _syntax_fault(error, path, text)]) from None
     except yaml.YAMLError as error:
         raise InputError([Fault(f"is not YAML: {error}", path)]) from None
-    if builder.faults:
+    if builder.faults and not keep_faults:
         raise InputError(builder.faults)
-    if root is None or root.value is None:
+    if root is None or (root.value is None and not builder.bad):
         raise InputError([Fault("is empty", path, 1, 1)])
-    return Document(root.value, path, sha256(data), root)
+    return Document(root.value, path, sha256(data), root, tuple(builder.faults), frozenset(builder.bad))
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -129,11 +143,15 @@ def _events(text: str) -> Iterator[Any]:
         parser.dispose()
 
 
-def _syntax_fault(error: yaml.MarkedYAMLError, path: str) -> Fault:
+def _syntax_fault(error: yaml.MarkedYAMLError, path: str, text: str) -> Fault:
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "cannot be read"
     context = f" ({error.context})" if error.context else ""
-    return Fault(f"is not YAML: {problem}{context}", path, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1)
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    rows = text.splitlines()[line - 1 : line]
+    tab = bool(rows) and rows[0][column - 1 : column] == "\t" and "tab" not in problem
+    hint = "; a tab cannot indent, write spaces" if tab else ""
+    return Fault(f"is not YAML: {problem}{context}{hint}", path, line, column)
 
 
 class _Builder:
@@ -147,6 +165,7 @@ class _Builder:
         self.stack: list[_Node] = []
         self.keys: list[tuple[str, Mark] | None] = []  # per open mapping, the key that waits for its value
         self.root: _Node | None = None
+        self.bad: set[Mark] = set()
 
     def build(self, events: Iterator[Any]) -> _Node | None:
         documents = 0
@@ -165,14 +184,18 @@ class _Builder:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    self._fault(mark, 'holds a second document after "---"; want one')
-                    break
+                    raise self._stop(mark, 'holds a second document after "---"; want one')
             if len(self.faults) >= _MOST_FAULTS:
-                break
+                raise self._stop(mark, f"and perhaps more: the reading stopped after {_MOST_FAULTS} faults")
         return self.root
 
     def _fault(self, mark: Mark, message: str) -> None:
         self.faults.append(Fault(message, self.path, *mark))
+
+    def _bad(self, mark: Mark, message: str) -> None:
+        """A fault of a value, which then reads as None."""
+        self._fault(mark, message)
+        self.bad.add(mark)
 
     def _stop(self, mark: Mark, message: str) -> InputError:
         return InputError([*self.faults, Fault(message, self.path, *mark)])
@@ -183,9 +206,10 @@ class _Builder:
             self._anchor(event, _Node(event.value, mark, open=False))
             return
         plain = event.implicit[0] and event.tag is None
-        if event.tag is not None and event.tag not in _TEXT_TAGS:
-            self._fault(mark, f'tag "{event.tag}" is not allowed')
         value = self._resolve(event.value, mark) if plain else event.value
+        if event.tag is not None and event.tag not in _TEXT_TAGS:
+            self._bad(mark, f'tag "{event.tag}" is not allowed; write the value alone')
+            value = None
         self._place(self._anchor(event, _Node(value, mark, open=False)))
 
     def _resolve(self, text: str, mark: Mark) -> Any:
@@ -199,26 +223,28 @@ class _Builder:
         if _FLOAT.fullmatch(text):
             number = float(text)
             if abs(number) == float("inf"):
-                self._fault(mark, f"{text[:30]} is too large to be a number")
-                return 0.0
+                self._bad(mark, f"{text[:30]} is too large to be a number")
+                return None
             return number
         if _NOT_FINITE.fullmatch(text):
-            self._fault(mark, f"{text} is not a finite number")
-            return 0.0
+            self._bad(mark, f"{text} is not a finite number")
+            return None
         return text
 
-    def _integer(self, text: str, mark: Mark) -> int:
+    def _integer(self, text: str, mark: Mark) -> int | None:
         digits = text.lstrip("+-")
         if digits[0] == "0" and len(digits) > 1:
             short, plain = text[:30], digits.lstrip("0")[:30] or "0"
-            self._fault(mark, f'{short} has a leading zero; write {plain}, or "{short}" for text')
-            return 0
+            self._bad(mark, f'{short} has a leading zero; write {plain}, or "{short}" for text')
+            return None
         if len(digits) > 18:
-            self._fault(mark, f"{text[:30]} is too large for a whole number")
-            return 0
+            self._bad(mark, f"{text[:30]} is too large for a whole number")
+            return None
         return int(text)
 
     def _key(self, text: str, mark: Mark) -> None:
+        if text == "<<":
+            raise self._stop(mark, 'merge key "<<" is not followed; write the keys out')
         self.keys[-1] = (text, mark)
         first = self.stack[-1].children.get(text)
         if first:
@@ -228,7 +254,7 @@ class _Builder:
         if len(self.stack) >= MOST_DEPTH:
             raise self._stop(mark, f"is nested deeper than {MOST_DEPTH} levels")
         if event.tag is not None:
-            self._fault(mark, f'tag "{event.tag}" is not allowed')
+            self._fault(mark, f'tag "{event.tag}" is not allowed; write the value alone')
         if self.stack and isinstance(self.stack[-1].value, dict) and self.keys[-1] is None:
             raise self._stop(mark, "a key must be text, not a mapping or a list")
         self.stack.append(self._anchor(event, _Node(value, mark)))

@@ -108,6 +108,10 @@ def batch_law(
     ------
     ValueError
         For any argument outside its domain.
+
+    Id: itl.mean.  mean over tokens of the step time t(n), n by the batch law; the parts shown are one step at the
+        mean batch  (QUEUEING §4.1)
+    Id: load.mean_batch.  mean number of requests in service per worker, by the batch law  (QUEUEING §4.1)
     """
     counts, rates, steps, times = _checked_batch(arrivals_per_s, steps_per_request, step_s, replicas)
     cap = times.size
@@ -262,6 +266,9 @@ def kv_tokens_quantile(
     Returns
     -------
     Tokens, 0 where there are no requests. Raises ValueError for negative arguments or q outside (0, 1).
+
+    Id: kv.demand_tokens.  tokens held over time: mean batch * mean context, and a shifted gamma for quantiles
+        (QUEUEING §5)
     """
     from scipy.special import gammaincinv
 

@@ -72,7 +72,7 @@ def document(plan: Plan, baseline: Mapping[str, Any] | None = None) -> Document:
         "tool": {"name": "planner", "version": __version__},
         "inputs": inputs_document(
             scenario,
-            mode=answer.deployment.mode if answer else "",
+            deployment=answer.deployment if answer else None,
             price_basis=answer.money.basis if answer else "",
         ),
         "verdict": plan.verdict,
@@ -200,6 +200,7 @@ def _prediction(answer: _Answer) -> Document:
         "requests_per_s_max": prediction.requests_per_s_max,
         "surplus_fraction": prediction.requests_per_s_max / (workload.requests_per_s * workload.peak_factor) - 1.0,
         "output_tokens_per_s": prediction.output_tokens_per_s,
+        "prefill_time_fraction": prediction.prefill_time_fraction,
         "ttft_parts_s": _bare(prediction.ttft_parts_s, "_s"),
         "decode_step_parts_s": _bare(prediction.step_parts_s, "_s"),
         "intervals": {

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from planner.records import Accelerator, EngineProfile, Floats, ModelShape, Scenario, Workload
+from planner.engines.constants import serving_constants
+from planner.records import Accelerator, Deployment, Floats, ModelShape, Scenario, Workload
 from planner.review.catalog import sourced_value
 
 Document = dict[str, Any]
@@ -34,13 +35,13 @@ ACCELERATOR_VALUES = (
 LENGTH_QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-def inputs_document(scenario: Scenario, *, mode: str, price_basis: str) -> Document:
+def inputs_document(scenario: Scenario, *, deployment: Deployment | None, price_basis: str) -> Document:
     """Return what a result rests on: files, model, engine, catalog values with their sources, traffic, limits.
 
     Parameters
     ----------
-    mode : str
-        Of the chosen deployment, which decides the engine constants that apply; empty when there is none.
+    deployment : Deployment
+        The chosen one, whose mode and pools decide the engine constants that apply; None when there is none.
     price_basis : str
         The basis that prices were taken on; empty when a price is missing.
     """
@@ -48,7 +49,7 @@ def inputs_document(scenario: Scenario, *, mode: str, price_basis: str) -> Docum
         "scenario": scenario.name,
         "files": [{"path": file.path, "sha256": file.sha256} for file in scenario.inputs],
         "model": _model(scenario.model, scenario),
-        "engine": _engine(scenario.engine, mode),
+        "engine": _engine(scenario, deployment),
         "accelerators": [_accelerator(item, price_basis) for item in _candidates(scenario)],
         "network_bytes_per_s": scenario.network_bytes_per_s,
         "router": scenario.router,
@@ -77,8 +78,10 @@ def _model(model: ModelShape, scenario: Scenario) -> Document:
     }
 
 
-def _engine(engine: EngineProfile, mode: str) -> Document:
-    constants = engine.disaggregated if mode == "disaggregated" else engine.colocated
+def _engine(scenario: Scenario, deployment: Deployment | None) -> Document:
+    engine = scenario.engine
+    separate = deployment is not None and deployment.prefill is not None
+    constants = engine.disaggregated if separate else engine.colocated
     return {
         "id": engine.id,
         "version": engine.version,
@@ -88,9 +91,31 @@ def _engine(engine: EngineProfile, mode: str) -> Document:
         "reserved_output_fraction": engine.reserved_output_fraction,
         "decode_reserved_tokens": engine.decode_reserved_tokens,
         "constants": asdict(constants),
+        "applied": _applied(scenario, deployment) if deployment else {},
         "memory_rule": asdict(engine.memory),
         **asdict(engine.provenance),
         "sha256": engine.sha256,
+    }
+
+
+def _applied(scenario: Scenario, deployment: Deployment) -> Document:
+    """Per pool, the constants as they apply to this model on its accelerator: what the measured groups deviate by."""
+    pools = {"prefill": deployment.prefill, "decode": deployment.decode}
+    if deployment.prefill is None:
+        pools = {"colocated": deployment.decode}
+    return {
+        name: asdict(
+            serving_constants(
+                scenario.engine,
+                deployment.prefill is None,
+                model=scenario.model.id,
+                accelerator=pool.accelerator,
+                weights=scenario.weights,
+                dp=pool.dp,
+            )
+        )
+        for name, pool in pools.items()
+        if pool is not None
     }
 
 

@@ -18,7 +18,11 @@ ALL_TO_ALL_START_UP_S = 28e-6
 
 
 def collective_s(bus_bytes: Numbers, latency_s: float, bytes_per_s: float, exponent: float) -> Floats:
-    """C3: (alpha^q + (bus / B)^q)^(1/q), the start-up overlapping the transfer (`facts/README.md` C3)."""
+    """C3: (alpha^q + (bus / B)^q)^(1/q), the start-up overlapping the transfer (`facts/README.md` C3).
+
+    Id: step.collectives.  all-reduces * (alpha^q + (bus bytes / B)^q)^(1/q), and the exchange of experts  (FIDELITY
+        §2, C3)
+    """
     transfer = np.asarray(bus_bytes, dtype=float) / bytes_per_s
     result: Floats = (latency_s**exponent + transfer**exponent) ** (1.0 / exponent)
     return result

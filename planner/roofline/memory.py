@@ -43,7 +43,15 @@ class MemoryBudget:
 def memory(
     worker: Worker, engine: EngineProfile, token_budget: int, max_batch: int, role: RoleName = "colocated"
 ) -> MemoryBudget:
-    """Memory of one accelerator under the engine's rule (MODELLING §1.4); `max_batch` is per rank."""
+    """Memory of one accelerator under the engine's rule (MODELLING §1.4); `max_batch` is per rank.
+
+    Id: memory.capacity.  memory of the accelerator  (catalog)
+    Id: memory.weights.  bytes of the fullest rank: attention over tp, experts over tp * dp, embeddings and head
+        padded  (MODELLING §1.1)
+    Id: memory.reserve.  driver context, collective buffers, and what the engine's memory rule leaves unused
+        (MODELLING §1.4)
+    Id: memory.kv.  capacity - weights - activations - reserve - free  (MODELLING §1.4)
+    """
     shape, capacity = worker.shape, worker.accelerator.memory_bytes
     weights = float(ranks.weight_bytes_per_rank(shape, worker.weights, worker.tp, worker.pp, worker.ep, worker.dp))
     tokens = max(token_budget, max_batch) if role != "decode" else max_batch
@@ -73,6 +81,8 @@ def activation_bytes(worker: Worker, tokens: int, sampled: int) -> float:
     Layers run one after the other and free their tensors, so the peak is the widest single layer, not the sum: the
     residual stream and its normed copy (2 H, whole on every rank), the widest mixer or feed-forward input and output
     (split over tp), all in bf16; plus logits of the sampled tokens in bf16 and fp32 (6 bytes, V / tp).
+
+    Id: memory.activations.  tokens of a step * widest layer + logits of the sampled  (MODELLING §1.4)
     """
     shape = worker.shape
     dtypes = component_dtypes(shape, worker.weights)

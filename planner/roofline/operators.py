@@ -61,6 +61,8 @@ def prefill_attention_s(
     which starves the SMs when a rank has few heads. `head_dim` is the mean of key and value size.
     Of a prompt whose first `cached_tokens` are in the cache the rest attends to all of it: pairs q p + q (q + 1) / 2
     (MODELLING §1.2), and the serial term is its share of the prompt.
+
+    Id: step.attention_prefill.  layers * sqrt((4 h D (pairs + s S) / P)^2 + (512 s D SMs / P)^2)  (FIDELITY §2, A1)
     """
     length = np.asarray(prompt_tokens, dtype=float)
     new = length - cached_tokens
@@ -110,6 +112,9 @@ def decode_attention_s(
     """D1: one query token per sequence against its cache: sequence_s b v + b s kv_bytes / W (`facts/README.md` D1).
 
     `kv_bytes_per_token` is of one layer on one rank, `sequence_s` the cost of one sequence and KV head.
+
+    Id: step.attention_decode.  layers * (sequence_s * b * v + b * s * kv bytes / W); latents by D2, states by L1
+        (FIDELITY §2, D1)
     """
     per_sequence = sequence_s * kv_heads + np.asarray(context_tokens) * (kv_bytes_per_token / bytes_per_s)
     result: Floats = np.asarray(sequences) * per_sequence
@@ -174,6 +179,8 @@ def experts_s(
 
     pn(2 g pairs H F / P, (g X H F w + pairs (4 H + 2 g F)) / W), g = 3 `matrices` per expert when gated, else 2;
     `pairs` token-expert pairs on this rank, X `touched_experts` on it, F the expert's width on this rank.
+
+    Id: step.experts.  layers * pn(2 g pairs H F / P, (g X H F w + activations) / W), and routing  (FIDELITY §2, M1)
     """
     compute = np.asarray(pairs) * (2.0 * matrices * hidden * intermediate / flops_per_s)
     moved = np.asarray(touched_experts) * (matrices * hidden * intermediate * weight_bytes) + np.asarray(pairs) * (

@@ -81,6 +81,10 @@ def step(
         to: a step of p tokens does p / I of the attention of a whole prompt of I tokens
     expert_tokens : tokens of all ranks together; every rank like this one when not given
     cached_tokens : of each prompt found in a cache and not prefilled; fewer than `prompt_tokens`
+
+    Id: step.host.  host_step_s + host_sequence_s * sequences  (FIDELITY §2)
+    Id: step.floor.  what lifts the sum to bytes / peak bandwidth and FLOPs / peak rate; 0 in sound fits  (HOUSE §5,
+        never past physics)
     """
     if expert_tokens is None:
         expert_tokens = worker.dp * (np.asarray(decode_batch, dtype=float) + prefill_tokens)
@@ -130,6 +134,10 @@ def _draft_s(worker: Worker, batch: Floats, context: Floats) -> Floats:
 
 
 def _linear_s(worker: Worker, tokens: Floats, sampled: Floats) -> Floats:
+    """Matrix products, the head for sampled tokens only, and element-wise passes [s].
+
+    Id: step.gemm.  sum over the matrices of pn(2 m n k / P, bytes / W), and element-wise passes  (FIDELITY §2, G1)
+    """
     elementwise = operators.elementwise_s(tokens, worker.elements_per_token, worker.accelerator.memory_bytes_per_s)
     return _gemms_s(worker.gemms, tokens) + _gemms_s(worker.head, sampled) + elementwise
 
@@ -306,6 +314,10 @@ def _gather_s(link: Link, size_bytes: Floats, ranks: int) -> Floats:
 
 
 def _launch_s(worker: Worker, batch: Floats, chunk: Floats) -> Floats:
+    """Start-up of kernels and the gaps between them [s].
+
+    Id: step.launch.  kernel_gap_s * kernels + start_up_factor * start-up of every operator  (FIDELITY §2)
+    """
     always = worker.gemms.start_up_s + worker.head.start_up_s
     always += sum(kind.count * kind.start_up_s for kind in worker.experts)
     mixers: tuple[SoftmaxKind | LatentKind | RecurrentKind, ...] = (*worker.softmax, *worker.latent, *worker.recurrent)

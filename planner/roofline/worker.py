@@ -141,9 +141,15 @@ def _refuse(shape: ModelShape, accelerator: Accelerator, tp: int, pp: int, ep: i
     if reason:
         degree = reason.split()[0]
         raise FieldError(degree if degree in ("tp", "ep", "dp") else "ep", reason)
+    outside = outside_domain(accelerator, tp)
+    if outside:
+        raise FieldError("tp", outside)
+
+
+def outside_domain(accelerator: Accelerator, tp: int) -> str:
+    """Why one layer cannot be split over `tp` of these accelerators; empty when they share a fast fabric."""
     domain = max(accelerator.scaleup_domain, accelerator.node_accelerators)
-    if tp > domain:
-        raise FieldError("tp", f"tp {tp} leaves the scale-up domain: {accelerator.id} connects {domain} accelerators")
+    return f"tp {tp} leaves the scale-up domain: {accelerator.id} connects {domain} accelerators" if tp > domain else ""
 
 
 def _all_to_all(accelerator: Accelerator, count: int) -> float:

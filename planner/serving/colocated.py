@@ -37,7 +37,7 @@ MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANT
 class ColocatedLaw:
     """A colocated pool at token budgets and replicas; the law's points are (budgets C, replicas m, windows w).
 
-    Every worker is one server: colocated pools with attention DP are refused (`role.LOCKSTEP`).
+    Every worker is one server: colocated pools with attention DP are refused (`refusals.LOCKSTEP`).
     """
 
     role: Role
@@ -280,6 +280,11 @@ def _pace_quantile_s(pool: ColocatedLaw, q: float) -> float:
 
 
 def _prefill_fraction(pool: ColocatedLaw) -> float:
+    """Share of the busy time that prefill adds to the steps.
+
+    Id: load.prefill_time_fraction.  share of the busy time of a shared pool that prefill adds to its steps
+        (MODELLING §11)
+    """
     return float(pool.prefill_share[0, 0] @ pool.role.traffic.window_weights)
 
 
@@ -297,7 +302,10 @@ def _ttft_parts(pool: ColocatedLaw) -> dict[str, float]:
 
 
 def _step_parts(pool: ColocatedLaw) -> dict[str, float]:
-    """A decode step at the mean batch, and what prefill adds to the mean gap."""
+    """A decode step at the mean batch, and what prefill adds to the mean gap.
+
+    Id: step.prefill_in_gap.  mean gap - a decode step at the mean batch  (QUEUEING §4.3)
+    """
     parts = pool.role.decode(np.maximum(pool.mean_batch[0], 1.0)).parts_s
     named = {name: float(np.ravel(value)[0]) * pool.role.step_factor for name, value in parts.items()}
     return named | {"prefill_interference_s": max(float(pool.mean_itl_s[0, 0]) - sum(named.values()), 0.0)}

@@ -151,7 +151,10 @@ def outcome(
     max_batch: int,
     with_e2e: bool = True,
 ) -> Outcome:
-    """One disaggregated deployment under load; `replicas` are (prefill, decode)."""
+    """One disaggregated deployment under load; `replicas` are (prefill, decode).
+
+    Id: e2e.mean.  mean TTFT + (mean output tokens - 1) * mean TPOT  (definition of TPOT)
+    """
     first = prefill_law(prefill, np.array([replicas[0]]))
     second = decode_law(decode, np.array([replicas[1]]), max_batch)
     moved = transfer(prefill, decode, replicas[0], replicas[1], scenario.network_bytes_per_s)
@@ -191,13 +194,23 @@ def outcome(
 
 
 def _sum_statistics(law: PrefillLaw, atoms: tuple[Floats, Floats], shift_s: float) -> dict[str, float]:
+    """Statistics of a wait, own parts with their law, and a shift [s].
+
+    Id: ttft.quantile.  the t with P(wait + own parts > t) = 1 - q: a wait convolved with the law of prompts, then
+        shifted  (QUEUEING §3)
+    Id: e2e.quantile.  as ttft.quantile, with (output tokens - 1) * TPOT added to the own part  (QUEUEING §3)
+    """
     values, weights = atoms
     mean = float(total_mean_s(law.wait, values, weights)[0])
     return statistics(mean + shift_s, lambda q: float(total_quantile_s(law.wait, values, weights, q)[0]) + shift_s)
 
 
 def requests_per_s_max(prefill: Role, decode: Role, replicas: tuple[int, int], max_batch: int) -> float:
-    """Highest stationary rate that both pools clear: servers over service, full batches over steps [requests/s]."""
+    """Highest stationary rate that both pools clear: servers over service, full batches over steps [requests/s].
+
+    Id: load.requests_per_s_max.  the least of prompts/s that the prefill pool clears, requests/s of full decode
+        batches, and the network's share  (MODELLING §7)
+    """
     traffic = prefill.traffic
     prompts_per_s = replicas[0] * prefill.dp / float(traffic.input_weights @ prefill.service_s)
     full_s = float(decode.decode_curve_s(max_batch)[-1])
@@ -205,6 +218,17 @@ def requests_per_s_max(prefill: Role, decode: Role, replicas: tuple[int, int], m
 
 
 def _ttft_parts(first: PrefillLaw, second: DecodeLaw, moved: Transfer) -> dict[str, float]:
+    """Parts of the mean TTFT [s].
+
+    Id: ttft.mean.  wait + prefill + transfer + admission + first steps + front end  (FIDELITY §4)
+    Id: ttft.wait.  mean wait for a prefill worker, GI/G/k with the moments of the prefill times  (QUEUEING §2)
+    Id: ttft.prefill.  own prefill factor * S(I), mean over the prompts, never below the roofline  (FIDELITY §4)
+    Id: ttft.transfer.  what the layer-wise push of the cache leaves visible, and the wait for the network cards
+        (MODELLING §5)
+    Id: ttft.admission.  mean wait for a place in the decode batch  (QUEUEING §4.1)
+    Id: ttft.first_steps.  ttft_steps * mean gap  (FIDELITY §4)
+    Id: ttft.front_end.  ttft_fixed_s + ttft_sequence_s * mean batch  (FIDELITY §4)
+    """
     weights = first.role.traffic.input_weights
     constants = second.role.constants
     return {

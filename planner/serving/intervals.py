@@ -147,6 +147,9 @@ def intervals(
 
     ITL and TPOT are the plan re-evaluated at fast and slow step times. TTFT and end-to-end take the wider of that
     and the measured error of TTFT itself, which holds what no step time explains (front ends, routing).
+
+    Id: interval.  the same plan at the fast and the slow end of its step times, by the error of measured runs
+        (FIDELITY §9)
     """
     return {
         "ttft_s": {

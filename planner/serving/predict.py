@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.engines.rules import why_not_mode, why_not_pair
-from planner.errors import FieldError
+from planner.errors import FieldError, raise_every
 from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario, TierState
 from planner.serving import colocated, disaggregated
 from planner.serving.guards import check_outcome
 from planner.serving.intervals import Interval, evidence_class, factors, intervals
 from planner.serving.outcome import Outcome
+from planner.serving.refusals import refusals
 from planner.serving.role import Role, RoleName, build_role
 from planner.serving.tier_report import tier_states
 from planner.serving.traffic import Traffic, scenario_traffic
@@ -35,6 +35,11 @@ def predict(
     `middle` is the evaluation as is, when the caller has it already.
     Raises FieldError when it cannot run (weights do not fit, a split the model refuses), PhysicsError when a result
     would pass a physical limit.
+
+    Id: load.output_tokens_per_s.  min(requests/s, most requests/s) * mean output tokens  (conservation of tokens)
+    Id: load.surplus.  most requests/s / (requests/s * peak factor) - 1  (definition)
+    Id: load.utilization.  work that arrives per second / what the pool can do per second, in the busiest window
+        (QUEUEING §1)
     """
     load = load or scenario_traffic(scenario)
     middle = middle or evaluate_at(scenario, deployment, load)
@@ -98,18 +103,30 @@ def bound_roles(
     scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float = 1.0
 ) -> tuple[Role, Role]:
     """The workers that prefill and that decode; one and the same when colocated."""
-    reason = why_not_mode(scenario.engine, deployment.mode)
-    if reason:
-        raise FieldError("deployment.mode", reason)
-    if deployment.prefill is None:
-        both = _role(scenario, load, "colocated", deployment.decode, step_factor)
-        return both, both
-    prefill = _role(scenario, load, "prefill", deployment.prefill, step_factor)
-    decode = _role(scenario, load, "decode", deployment.decode, step_factor)
-    reason = why_not_pair(scenario.engine, scenario.model, deployment.prefill, deployment.decode)
-    if reason:
-        raise FieldError("deployment.prefill", reason)
-    return prefill, decode
+    pools: dict[RoleName, Pool] = {"colocated": deployment.decode}
+    if deployment.prefill is not None:
+        pools = {"prefill": deployment.prefill, "decode": deployment.decode}
+    placed = {name: (pool, _accelerator(scenario, name, pool)) for name, pool in pools.items()}
+    raise_every(
+        refusals(
+            scenario.engine,
+            scenario.model,
+            scenario.weights,
+            scenario.kv_dtype,
+            deployment.mode,
+            placed,
+            scenario.network_bytes_per_s,
+        )
+    )
+    refused: list[FieldError] = []
+    roles: list[Role] = []
+    for name, (pool, accelerator) in placed.items():
+        try:
+            roles.append(_role(scenario, load, name, pool, accelerator, step_factor))
+        except FieldError as error:
+            refused += error.every
+    raise_every(refused)
+    return roles[0], roles[-1]
 
 
 def _tiers(scenario: Scenario, deployment: Deployment, load: Traffic) -> tuple[TierState, ...]:
@@ -119,8 +136,10 @@ def _tiers(scenario: Scenario, deployment: Deployment, load: Traffic) -> tuple[T
     return tier_states(prefill, (deployment.prefill or deployment.decode).replicas, scenario.engine.memory.block_tokens)
 
 
-def _role(scenario: Scenario, load: Traffic, name: RoleName, pool: Pool, step_factor: float) -> Role:
-    role = build_role(scenario, load, name, pool, _accelerator(scenario, name, pool), step_factor)
+def _role(
+    scenario: Scenario, load: Traffic, name: RoleName, pool: Pool, accelerator: Accelerator, step_factor: float
+) -> Role:
+    role = build_role(scenario, load, name, pool, accelerator, step_factor)
     if role.why_it_does_not_fit:
         raise FieldError(f"deployment.{name}", role.why_it_does_not_fit)
     return role

@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 
 from planner.engines.constants import serving_constants
-from planner.engines.rules import why_not_cache, why_not_worker
-from planner.errors import FieldError
+from planner.errors import FieldError, raise_every
 from planner.queueing.occupancy import batch_for_memory
 from planner.records import Accelerator, EngineConstants, Floats, Pool, Scenario
 from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import MemoryBudget, memory
 from planner.roofline.steps import PrefillTime, StepTime, decode_s, mixed_s, prefill_s
 from planner.roofline.worker import Worker, build_worker
+from planner.serving.refusals import pool_refusals
 from planner.serving.tiers import TierAccess, access, queue_wait_s, stored_bytes
 from planner.serving.traffic import Traffic
 from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes
@@ -26,10 +26,6 @@ RoleName = Literal["prefill", "decode", "colocated"]
 # agent replays with everything in memory (tests/data/measured) take 0.5 s more than their kernels on 75k tokens.
 LOOK_UP_TOKEN_S = 3e-6
 MEMORY_QUANTILE = 0.999  # share of time the KV pool must hold the batch without preemption (QUEUEING §5)
-LOCKSTEP = (
-    "a colocated pool with attention data parallelism is not priced: a prompt on one rank holds up the decodes of all, "
-    "and no closed form here gets that right; use dp 1, separate pools, or `planner simulate`"
-)
 RESIDENCE_NODES, RESIDENCE_WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 SHORTEST_CLAIM_S = 1e-9  # of a prompt on the engine's time
@@ -206,7 +202,11 @@ class Role:
 
     @property
     def kv_capacity_tokens(self) -> float:
-        """Tokens the worker's KV pool holds at the residents' mean mix [tokens]."""
+        """Tokens the worker's KV pool holds at the residents' mean mix [tokens].
+
+        Id: kv.capacity_tokens.  KV pool of a rank / bytes per token held there, at the residents' mean mix, * dp
+            (QUEUEING §5)
+        """
         return self.memory.kv_bytes / self.kv_bytes_per_resident_token * self.dp
 
     @cached_property
@@ -294,13 +294,7 @@ def build_role(
 ) -> Role:
     """Bind a worker shape to a role. Raises FieldError when the model, the memory or the engine cannot run it."""
     engine = scenario.engine
-    reason = why_not_worker(engine, scenario.model, pool, name, scenario.weights) or why_not_cache(
-        engine, scenario.model, scenario.kv_dtype, accelerator
-    )
-    if reason:
-        raise FieldError(f"deployment.{name}", reason)
-    if name == "colocated" and pool.dp > 1:
-        raise FieldError("deployment.colocated.dp", LOCKSTEP)
+    raise_every(pool_refusals(engine, scenario.model, scenario.weights, scenario.kv_dtype, name, pool, accelerator))
     constants = serving_constants(
         engine,
         name == "colocated",
@@ -309,20 +303,22 @@ def build_role(
         weights=scenario.weights,
         dp=pool.dp,
     )
-    worker = build_worker(
-        scenario.model,
-        scenario.weights,
-        scenario.kv_dtype,
-        accelerator,
-        engine.id,
-        constants,
-        tp=pool.tp,
-        pp=pool.pp,
-        ep=pool.ep,
-        dp=pool.dp,
-        speculation=scenario.speculation if name != "prefill" else None,
-        expert_imbalance_factor=scenario.expert_imbalance_factor,
-    )
+    degrees = {"tp": pool.tp, "pp": pool.pp, "ep": pool.ep, "dp": pool.dp}
+    try:
+        worker = build_worker(
+            scenario.model,
+            scenario.weights,
+            scenario.kv_dtype,
+            accelerator,
+            engine.id,
+            constants,
+            **degrees,
+            speculation=scenario.speculation if name != "prefill" else None,
+            expert_imbalance_factor=scenario.expert_imbalance_factor,
+        )
+    except FieldError as error:  # which knows the worker, not where the scenario describes it
+        of_pool = error.field in degrees or error.field.startswith("accelerator")
+        raise FieldError(f"deployment.{name}.{error.field}" if of_pool else error.field, error.message) from error
     budget = pool.token_budget or engine.token_budget
     max_batch_per_rank = -(-(pool.max_batch or engine.max_batch) // pool.dp)
     return Role(

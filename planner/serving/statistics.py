@@ -14,7 +14,10 @@ STAY_AVERAGING_FACTOR = float(np.sqrt(2.0 / np.e))
 
 
 def statistics(mean: float, quantile: Callable[[float], float]) -> dict[str, float]:
-    """Every statistic of records.STATISTICS."""
+    """Every statistic of records.STATISTICS.
+
+    Id: itl.quantile.  the quantile over tokens of the step time t(n) at the batch law of n  (QUEUEING §4.2)
+    """
     return {"mean": mean} | {name: quantile(q) for name, q in PROBABILITY.items()}
 
 
@@ -24,6 +27,8 @@ def averaged_over_stay_s(mean_itl_s: Floats | float, itl_quantile_s: Floats | fl
     The batch forgets itself in about one stay R. The average of a process with correlation time R over a window R
     keeps 2 (R/R)^2 (R/R - 1 + e^-1) = 2/e of its variance, so deviations from the mean shrink by sqrt(2/e).
     Source: Ornstein-Uhlenbeck averaging; tests hold it against the step simulations of `data/queueing/serve_steps.csv`.
+
+    Id: tpot.quantile.  mean + sqrt(2/e) * (quantile of a gap - mean)  (Ornstein-Uhlenbeck averaging over one stay)
     """
     mean, quantile = np.asarray(mean_itl_s, dtype=float), np.asarray(itl_quantile_s, dtype=float)
     return (1.0 - STAY_AVERAGING_FACTOR) * mean + STAY_AVERAGING_FACTOR * quantile

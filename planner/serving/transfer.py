@@ -25,7 +25,11 @@ class Transfer:
 
 
 def transfer_rate(prefill: Role, decode: Role, network_bytes_per_s: float | None) -> float:
-    """Achieved bytes/s of one request: the narrower side's NICs, of the one attention rank that holds its cache."""
+    """Achieved bytes/s of one request: the narrower side's NICs, of the one attention rank that holds its cache.
+
+    Id: transfer.rate.  0.7 of the line rate of the narrower worker's network cards, of one attention rank  (MODELLING
+        §5)
+    """
     return LINE_FRACTION * min(
         _nic_bytes_per_s(prefill, network_bytes_per_s) / prefill.dp,
         _nic_bytes_per_s(decode, network_bytes_per_s) / decode.dp,
@@ -33,7 +37,10 @@ def transfer_rate(prefill: Role, decode: Role, network_bytes_per_s: float | None
 
 
 def exposed_s(prefill: Role, bytes_per_s: float) -> Floats:
-    """What each input atom's TTFT feels of its transfer when layers are pushed as they finish [s]."""
+    """What each input atom's TTFT feels of its transfer when layers are pushed as they finish [s].
+
+    Id: transfer.exposed.  what a layer-wise push leaves visible after the prefill, and its set-up  (MODELLING §5)
+    """
     layers = sum(kind.count for kind in prefill.worker.shape.layers)
     return np.asarray(exposed_transfer_s(prefill.transfer_bytes, bytes_per_s, prefill.service_s, layers)) + SET_UP_S
 
@@ -41,7 +48,12 @@ def exposed_s(prefill: Role, bytes_per_s: float) -> Floats:
 def transfer(
     prefill: Role, decode: Role, prefill_replicas: int, decode_replicas: int, network_bytes_per_s: float | None
 ) -> Transfer:
-    """The hand-over of a whole deployment: NICs as an M/G/1 on the busier side (MODELLING §5)."""
+    """The hand-over of a whole deployment: NICs as an M/G/1 on the busier side (MODELLING §5).
+
+    Id: transfer.bytes_per_request.  KV bytes per token * mean prompt tokens, where no layer has a window or a state
+        (MODELLING §5)
+    Id: transfer.utilization.  requests/s * bytes per request / line rate of the busier side  (MODELLING §5)
+    """
     rate = transfer_rate(prefill, decode, network_bytes_per_s)
     traffic = prefill.traffic
     weights = traffic.input_weights

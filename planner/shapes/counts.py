@@ -119,6 +119,9 @@ def kv_bytes_per_token(shape: ModelShape, kv_dtype: str, beyond_window: bool = F
     """Bytes one more token adds to a sequence's cache; `beyond_window`: once every windowed layer is full.
 
     Llama-3.1-70B 327,680 in bf16; DeepSeek-V3 70,272; gpt-oss-120b 73,728 and 36,864 beyond its window.
+
+    Id: kv.bytes_per_token.  sum over the layers that cache of 2 * KV heads * head size * bytes, or of (rank + rope) *
+        bytes for latents  (MODELLING §1.4)
     """
     terms = kv_terms(shape, kv_dtype)
     return float(sum(term.bytes_per_token for term in terms if not (beyond_window and term.window_tokens)))
@@ -128,6 +131,8 @@ def state_bytes_per_sequence(shape: ModelShape, kv_dtype: str = "bf16") -> float
     """Bytes a sequence holds at any length, without convolution inputs (MODELLING §1.4).
 
     Recurrent states in fp32, and the window buffers that attention over compressed tokens keeps beside in `kv_dtype`.
+
+    Id: kv.state_bytes.  sum over recurrent layers of their fp32 state  (MODELLING §1.4)
     """
     return float(_state_bytes(shape, 1) + _window_buffer_bytes(shape, kv_dtype, 1))
 

@@ -6,7 +6,7 @@ A worker has tp x pp x dp accelerators; ep divides tp x dp, and each expert is c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -142,12 +142,30 @@ def sequence_kv_bytes(shape: ModelShape, kv_dtype: str, tokens: ArrayLike) -> Fl
 
 def why_not(shape: ModelShape, tp: int, pp: int = 1, ep: int = 1, dp: int = 1, weights: str = "") -> str:
     """Why the model cannot be split so; empty when it can. With `weights`, 128-wide scale blocks are respected too."""
-    for name, degree in (("tp", tp), ("pp", pp), ("ep", ep), ("dp", dp)):
-        if degree < 1:
-            return f"{name} {degree} is not a positive number of ranks"
+    return next((reason for _, reason in obstacles(shape, tp, pp, ep, dp, weights)), "")
+
+
+def obstacles(
+    shape: ModelShape, tp: int, pp: int = 1, ep: int = 1, dp: int = 1, weights: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Every degree that the model cannot be split by, and why. Experts are judged once tp and dp are sound."""
+    degrees = {"tp": tp, "pp": pp, "ep": ep, "dp": dp}
+    low = [
+        (name, f"{name} {degree} is not a positive number of ranks") for name, degree in degrees.items() if degree < 1
+    ]
+    yield from low
+    if low:
+        return
     if pp > 1:
-        return f"pp {pp}: pipeline parallelism is not priced yet; use pp 1"
-    return _why_not_tp(shape, tp) or _why_not_dp(shape, dp) or _why_not_experts(shape, tp, ep, dp, weights)
+        yield "pp", f"pp {pp}: pipeline parallelism is not priced yet; use pp 1"
+    split, copied = _why_not_tp(shape, tp), _why_not_dp(shape, dp)
+    if split:
+        yield "tp", split
+    if copied:
+        yield "dp", copied
+    spread = "" if split or copied else _why_not_experts(shape, tp, ep, dp, weights)
+    if spread:
+        yield "ep", spread
 
 
 def tp_choices(shape: ModelShape) -> tuple[int, ...]:

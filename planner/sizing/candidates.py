@@ -71,10 +71,16 @@ def roles(scenario: Scenario, traffic: Traffic, name: RoleName) -> Iterator[tupl
 
 
 def candidates_of(scenario: Scenario, name: RoleName) -> tuple[Accelerator, ...]:
-    """Accelerators a role may use; a pool that does both phases may use any."""
+    """Accelerators a role may use: a pool that does both phases any, separate pools those with a network."""
     if name == "colocated":
         return tuple({a.id: a for a in (*scenario.prefill_accelerators, *scenario.decode_accelerators)}.values())
-    return scenario.prefill_accelerators if name == "prefill" else scenario.decode_accelerators
+    offered = scenario.prefill_accelerators if name == "prefill" else scenario.decode_accelerators
+    return tuple(accelerator for accelerator in offered if has_network(scenario, accelerator))
+
+
+def has_network(scenario: Scenario, accelerator: Accelerator) -> bool:
+    """Whether a cache can leave this accelerator: by the scenario's network, or by its own usual NIC."""
+    return bool(scenario.network_bytes_per_s or accelerator.nic_bytes_per_s)
 
 
 def worker_shapes(scenario: Scenario, accelerator: Accelerator) -> Iterator[Pool]:

@@ -136,7 +136,14 @@ def budgets_used(
 
 
 def money(scenario: Scenario, deployment: Deployment, prediction: Prediction, basis: str) -> Money:
-    """Rent by part, cost per million tokens, power. Tokens have no price where the deployment cannot carry the load."""
+    """Rent by part, cost per million tokens, power. Tokens have no price where the deployment cannot carry the load.
+
+    Id: cost.usd_per_hour.  sum over the pools of accelerators * USD per accelerator-hour on one price basis, and what
+        the scenario adds to it  (MODELLING §11)
+    Id: cost.usd_per_mtok.  USD/h of the pool that makes the tokens / (tokens/s * 3600) * 1e6; a shared pool is split
+        by the share of its time that prefill takes  (MODELLING §11)
+    Id: cost.joules_per_output_token.  watts / output tokens per s  (MODELLING §11)
+    """
     watts = watts_of(scenario, deployment)
     carried = prediction.requests_per_s_max >= scenario.workload.requests_per_s
     output_per_s = prediction.output_tokens_per_s
@@ -168,7 +175,10 @@ def _cached_fraction(scenario: Scenario, deployment: Deployment) -> float:
 
 
 def watts_of(scenario: Scenario, deployment: Deployment) -> float | None:
-    """Power with host, network and cooling where the catalog has it, of the board otherwise; None where unknown [W]."""
+    """Power with host, network and cooling where the catalog has it, of the board otherwise; None where unknown [W].
+
+    Id: cost.watts.  sum over the pools of accelerators * (all-in power, else TDP)  (MODELLING §11)
+    """
     total = 0.0
     for pool in deployment.pools:
         accelerator = scenario.accelerator(pool.accelerator)

@@ -52,6 +52,10 @@ def _lost(scenario: Scenario, lost: Resilience) -> Iterator[Limit]:
 
 
 def _limit(name: str, value: float, limit: float, unit: str, relax: str) -> Limit:
+    """A value against its limit, and how much room is left.
+
+    Id: limit.slack.  (limit - value) / limit  (definition)
+    """
     slack = (limit - value) / limit
     return Limit(name, value, limit, unit, slack, slack < BINDING_SLACK, relax)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.engines.rules import why_not_cache, why_not_mode
-from planner.errors import FieldError
+from planner.errors import FieldError, raise_every
 from planner.records import (
     Alternative,
     Deployment,
@@ -25,7 +25,7 @@ from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import Traffic, scenario_traffic
 from planner.shapes.formats import has_experts
 from planner.sizing import colocated, search
-from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION
+from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION, candidates_of, has_network
 from planner.sizing.cost import money, price_basis, priced_tiers, ranked_usd_per_hour
 from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import LOST, limits
@@ -66,6 +66,9 @@ def size(scenario: Scenario) -> Plan:
     """What to buy: the cheapest deployment over every mode that meets all targets and budgets.
 
     Infeasible is a verdict, with the nearest miss as its plan. Raises FieldError when the engine runs no mode.
+
+    Id: plan.search.  the cheapest deployment, over every mode and split, whose full evaluation keeps all limits and
+        20 % headroom  (HOUSE §1; planner.sizing)
     """
     return sized(priced(scenario), size_as_is)
 
@@ -86,6 +89,7 @@ def size_as_is(scenario: Scenario) -> Plan:
     best = _trimmed(scenario, load, judged[0], basis) if judged[0].feasible else judged[0]
     deployment = with_spares(scenario, best.candidate.deployment, load)
     prediction = predict(scenario, deployment, load, best.outcome if scenario.availability is None else None)
+    scenario = replace(scenario, notes=(*scenario.notes, *_lone_notes(scenario)))
     if has_experts(scenario.model):
         scenario = replace(scenario, notes=(*scenario.notes, Note("info", NO_LOCKSTEP)))
     if scenario.deployment is not None:
@@ -118,6 +122,7 @@ def evaluate(scenario: Scenario) -> Plan:
     scenario = resolved(chosen(scenario, deployment), deployment)
     used = [scenario.accelerator(pool.accelerator) for pool in deployment.pools]
     basis = price_basis(used, scenario.costs.basis)
+    _refuse_unpriced(scenario, basis)
     load = scenario_traffic(scenario)
     prediction = predict(scenario, deployment, load)
     return _plan(scenario, deployment, prediction, basis, None, 1, (), resilience(scenario, deployment, load, basis))
@@ -142,9 +147,9 @@ def _groups(results: Iterable[Found]) -> dict[tuple[str, ...], list[Candidate]]:
 
 def _refuse_unpriced(scenario: Scenario, basis: str) -> None:
     """A budget in USD cannot be judged where accelerators rank for want of a common price."""
-    for budget in scenario.budgets:
-        if not basis and budget.name.startswith("usd"):
-            raise FieldError(f"budgets.{budget.name}", "no price basis covers every candidate, so USD cannot be judged")
+    reason = "no price basis covers every candidate, so USD cannot be judged; budget accelerators instead"
+    in_usd = [budget.name for budget in scenario.budgets if not basis and budget.name.startswith("usd")]
+    raise_every(FieldError(f"budgets.{name}", reason) for name in in_usd)
 
 
 def _refuse_unrunnable(scenario: Scenario) -> None:
@@ -246,6 +251,15 @@ def _plan(
         resilience=lost,
         notes=(*scenario.notes, *prediction.notes, *_price_notes(scenario, basis, spent)),
     )
+
+
+def _lone_notes(scenario: Scenario) -> Iterator[Note]:
+    """Accelerators that separate pools were not tried on, because no cache can leave them."""
+    lone = [item.id for item in candidates_of(scenario, "colocated") if not has_network(scenario, item)]
+    if lone:
+        names = f"{', '.join(lone)} {'names' if len(lone) == 1 else 'name'} no NIC"
+        text = f"{names}: separate pools were not tried there; give hardware.network, e.g. 100 Gb/s"
+        yield Note("info", text)
 
 
 def _is_promise(scenario: Scenario, limit: Limit) -> bool:

@@ -26,7 +26,7 @@ def compute(scenario: Scenario) -> Plan:
 
 
 wanted = sys.argv.pop(1)
-planner.files.scenario.load_scenario = lambda path, catalog_dirs=(), open_catalog=None: hand_plans.SCENARIO
+planner.files.scenario.load_scenario = lambda path, catalog_dirs=(), open_catalog=None, judge=None: hand_plans.SCENARIO
 planner.sizing.size = compute  # type: ignore[attr-defined]
 planner.sizing.evaluate = compute  # type: ignore[attr-defined]
 sys.exit(main())

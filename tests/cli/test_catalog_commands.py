@@ -184,7 +184,7 @@ def test_import_of_what_cannot_be_counted_writes_nothing(run: Run, tmp_path: Pat
     done = run("model", "import", "config.json", "-o", "m.yaml")
     assert (done.returncode, done.stdout, (tmp_path / "m.yaml").exists()) == (2, "", False)
     first, hint = done.stderr.splitlines()[:2]
-    assert first == "config.json: not understood, and may change the shape of the model: num_memory_layers"
+    assert first == "config.json:1:327: not understood, and may change the shape of the model: num_memory_layers"
     assert "describe it by hand" in hint
 
 

@@ -80,7 +80,7 @@ def test_a_split_the_model_refuses_names_its_line(run: Run, tmp_path: Path) -> N
     (tmp_path / "s.yaml").write_text(GIVEN.replace("tp: 2", "tp: 3"), encoding="utf-8")
     done = run("evaluate", "s.yaml")
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.match(r"s\.yaml:(8|11):\d+: .*tp 3", done.stderr)
+    assert re.match(r"s\.yaml:(8|11):\d+: deployment.decode.tp: 3 does not divide", done.stderr)
 
 
 def test_nothing_to_evaluate_is_the_users_fault(run: Run, tmp_path: Path) -> None:

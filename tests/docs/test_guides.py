@@ -16,7 +16,13 @@ from planner.files import yamlfile
 from planner.files.catalog import Catalog
 from planner.files.scenario import load_scenario
 
-WRITTEN = (*PAGES, ROOT / "CHANGELOG.md", *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("docs/*/**/README.md")))
+WRITTEN = (
+    *PAGES,
+    *sorted(ROOT.glob("docs/guides/*.md")),
+    ROOT / "CHANGELOG.md",
+    *sorted(ROOT.glob("*/README.md")),
+    *sorted(ROOT.glob("docs/*/**/README.md")),
+)
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|tmp|home|root|Users|mnt|opt|var)/")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -212,8 +212,8 @@ def test_the_infinity_of_an_original_config_is_read(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("config.json", '{\n  "hidden_size": 8192,\n', "config.json:3:1: is not JSON, or cut short"),
-        ("config.json", "", "config.json: is empty"),
-        ("config.json", "[1, 2]", "config.json: is not a config"),
+        ("config.json", "", "config.json:1:1: is empty"),
+        ("config.json", "[1, 2]", "config.json:1:1: is not a config"),
         ("config.json", '{"hidden_size": Infinity, "model_type": "llama"}', "hidden_size: inf is not a whole number"),
         ("config.json", '{"a": ' * 100_000, "is not"),
         ("config.json", '{"hidden_size": ' + "9" * 5000 + "}", "is not usable JSON"),
@@ -239,7 +239,7 @@ def test_huge_binary_and_missing_files(tmp_path: Path) -> None:
     assert _faults(lambda: load_model("config.json", tmp_path)) == [f"{huge}: is larger than 10 MB"]
     (tmp_path / "b.json").write_bytes(b"\0\1\2")
     assert _faults(lambda: load_model("b.json", tmp_path)) == [
-        f"{tmp_path / 'b.json'}: is a binary file; want UTF-8 text"
+        f"{tmp_path / 'b.json'}:1:1: is a binary file; want UTF-8 text"
     ]
     assert _faults(lambda: load_model("./none", tmp_path)) == [f"{tmp_path / 'none'}: no such file or folder"]
 

@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from planner.errors import FieldError, InputError
+from planner.errors import Fault, FieldError, InputError
 from planner.files import yamlfile
 from planner.files.scenario import field_fault, load_scenario
 from planner.files.schema import scenario_schema
@@ -150,7 +150,7 @@ def test_faults_of_a_trace_keep_their_line(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("time_s,input_tokens,output_tokens\n0,5,3\n1,x,3\n")
     path = write(tmp_path, workload="{trace: t.csv}", targets="{}")
     assert faults(path) == [
-        "s.yaml:4:1: targets: holds no limit; want at least one of ttft, itl, tpot, e2e, e.g. ttft: {p99: 800 ms}",
+        "s.yaml:4:1: targets: is empty; write e.g. targets: {ttft: {p99: 800 ms}, itl: {p99: 30 ms}}",
         't.csv:3: input_tokens is "x"; want a whole number of tokens',
     ]
 
@@ -227,10 +227,11 @@ def test_the_only_candidate_needs_no_name(tmp_path: Path) -> None:
 def one_fault_files() -> list[tuple[dict[str, str | None], str]]:
     """Changed sections and the fault they cause, from the blocks of a text file."""
     text = (DATA / "scenario_faults.txt").read_text()
-    cases = []
+    cases: list[tuple[dict[str, str | None], str]] = []
     for block in text.split("\n\n")[1:]:
         *lines, fault = block.strip().split("\n")
-        sections = dict((line[1:], None) if line[0] == "-" else line.split(": ", 1) for line in lines)
+        parts = [(line[1:], "", None) if line[0] == "-" else line.partition(":") for line in lines]
+        sections = {key: value and value.strip() for key, _, value in parts}
         cases.append((sections, fault.removeprefix("=> ")))
     return cases
 
@@ -263,7 +264,6 @@ def test_every_fault_at_once_in_order(tmp_path: Path) -> None:
         "model",
         "hardware.accelerators[0]",
         "hardware.network",
-        "workload",
         "workload.requests",
         "workload.input_tokens",
         "workload.trase",
@@ -286,16 +286,103 @@ def test_every_fault_at_once_in_order(tmp_path: Path) -> None:
             b"just words",
             's.yaml:1:1: want a mapping with the keys model, hardware, workload, targets; got "just words"',
         ),
-        (b"model: a\nmodel: b\n", 's.yaml:2:1: key "model" is already on line 1'),
-        (b"targets: {ttft: {p99: .inf}}", "s.yaml:1:23: .inf is not a finite number"),
-        (b"\x89PNG\r\n\x00", "s.yaml: is a binary file; want UTF-8 text"),
+        (b"\x89PNG\r\n\x00", "s.yaml:2:1: is a binary file; want UTF-8 text"),
+        (
+            b"model: a\n\tengine: b",
+            "s.yaml:2:1: is not YAML: found a tab character that violates indentation (while scanning a plain scalar)",
+        ),
+        (
+            b"model: a\r\nmodel: b\r\n---\r\nc: 1\r\n",
+            's.yaml:2:1: key "model" is already on line 1\ns.yaml:3:1: holds a second document after "---"; want one',
+        ),
+        (
+            b"\xef\xbb\xbfmodel: a\n- b",
+            "s.yaml:2:1: is not YAML: did not find expected key (while parsing a block mapping)",
+        ),
+        (b"base: &b {a: 1}\n<<: *b\n", 's.yaml:2:1: merge key "<<" is not followed; write the keys out'),
+        (
+            b"model: a\nengine: caf\xe9\n",
+            "s.yaml:2:12: is not UTF-8 text: byte 0xe9 cannot be read; save the file as UTF-8",
+        ),
+        ("model: a".encode("utf-16"), "s.yaml:1:1: is UTF-16 text; save it as UTF-8"),
+        (b"model: \x1b[31mred", "s.yaml:1:8: control character U+001B is not allowed in YAML"),
+        (b"a: &a [1, *a]", 's.yaml:1:11: alias "*a" stands inside its own anchor'),
+        (
+            b"a: &a [1]\n"
+            + b"".join(
+                b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%s" % (b"%d" % (n - 1) if n > 1 else b"")] * 9))
+                for n in range(1, 9)
+            ),
+            "s.yaml:6:5: aliases expand to more than 100,000 values",
+        ),
+        (b"- " * 50_000, "s.yaml:1:81: is nested deeper than 40 levels"),
+        (b"\n".join(b"k%d: 0%d" % (n, n) for n in range(1, 30)), None),
         (b"model: " + b"[" * 50 + b"]" * 50, "s.yaml:1:47: is nested deeper than 40 levels"),
     ],
 )
-def test_files_that_are_no_scenario(tmp_path: Path, text: bytes, message: str) -> None:
+def test_files_that_are_no_scenario(tmp_path: Path, text: bytes, message: str | None) -> None:
     path = tmp_path / "s.yaml"
     path.write_bytes(text)
-    assert faults(path) == [message]
+    if message is None:
+        assert faults(path)[-1] == "s.yaml:20:6: and perhaps more: the reading stopped after 20 faults"
+    else:
+        assert "\n".join(faults(path)) == message
+
+
+def test_files_of_any_line_ending_and_mark_are_read(tmp_path: Path) -> None:
+    text = write(tmp_path).read_bytes()
+    path = tmp_path / "s.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"))
+    assert load_scenario(path).model.id == "meta-llama/Llama-3.1-70B"
+    path.write_bytes(text.replace(b"{ttft", b"&t {ttft") + b"\nbudgets: {accelerators: 64}\n...\n")
+    assert load_scenario(path).budgets == (Budget("accelerators", 64, "accelerators"),)
+
+
+def test_a_huge_file_is_refused_by_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    with path.open("wb") as stream:
+        stream.truncate(100_000_000)
+    assert faults(path) == ["s.yaml: is larger than 10 MB"]
+
+
+def test_a_link_to_itself(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.symlink_to(path)
+    assert faults(path) == ["s.yaml: cannot be read: Too many levels of symbolic links"]
+
+
+def test_faults_of_values_and_of_meaning_come_together(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "model: meta-llama/Llama-3.1-71B\nhardware: {accelerators: [017, h100-smx]}\nworkload: {requests: .inf, "
+        "input_tokens: 4, output_tokens: 5}\ntargets: {ttft: {p99: 1 s}}\ntargets: {itl: {p99: 3}}\nversion: !v 1\n",
+    )
+    found = [fault.replace("\n", " ") for fault in faults(path)]
+    assert [fault.split(": ")[0] for fault in found] == [
+        "s.yaml:1:1", "s.yaml:2:27", "s.yaml:2:32", "s.yaml:3:22", "s.yaml:5:1", "s.yaml:6:10"
+    ]  # fmt: skip
+    assert [fault.partition(": ")[2][:24] for fault in found[1:]] == [
+        '017 has a leading zero; ', 'hardware.accelerators[1]', ".inf is not a finite num", 'key "targets" is already',
+        'tag "!v" is not allowed;',
+    ]  # fmt: skip
+
+
+def test_faults_of_a_config_have_a_line(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        '{\n  "model_type": "llama",\n  "architectures": ["LlamaForCausalLM"],\n  "hidden_size": "x",\n'
+        '  "num_attention_heads": 32, "num_hidden_layers": 2, "intermediate_size": 64, "vocab_size": 100\n}'
+    )
+    found = faults(write(tmp_path, model="./config.json"))
+    assert [fault.split(": ")[0] for fault in found] == ["config.json:1:1", "config.json:4:3"]
+
+
+def test_no_message_reaches_the_terminal_raw(tmp_path: Path) -> None:
+    found = faults(write(tmp_path, model='"red\\e[31m"', engine='"a\\nb"'))
+    assert found == [
+        's.yaml:1:1: model: "red\\x1b[31m" holds a control character; want printable text',
+        's.yaml:5:1: engine: "a\\nb" holds a control character; want printable text',
+    ]
+    assert str(Fault("x\x1b]0;\u202ey\n\x9bz é ✓")) == "x\\x1b]0;\\u202ey\\n\\x9bz é ✓"
 
 
 def test_missing_and_folder(tmp_path: Path) -> None:

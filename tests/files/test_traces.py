@@ -442,8 +442,22 @@ def test_a_fault_in_a_later_piece_keeps_its_line(tmp_path: Path) -> None:
     assert faults(tmp_path, "\n".join(rows)) == ['t.csv:150002: output_tokens is "five"; want a whole number of tokens']
     rows[150_001] = "150000,5,\xff"
     found = faults(tmp_path, "\n".join(rows).encode("latin-1"))
-    assert found == ["t.csv:150002:10: is not UTF-8 text: byte 0xff cannot be read"]
+    assert found == ["t.csv:150002:10: is not UTF-8 text: byte 0xff cannot be read; save the file as UTF-8"]
 
 
 def test_empty_id_lists_are_no_blocks(tmp_path: Path) -> None:
     assert read(tmp_path, mooncake((0, 600, []), (1, 700, [])), "t.jsonl").blocks is None
+
+
+def test_columns_that_are_not_read_are_named_and_none_stands_twice(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("time_s,input_tokens,user,output_tokens\n0,5,a,3\n1,4,b,3,,\n")
+    assert any(note.text == "trace columns not read: user" for note in load_trace(path).notes)
+    for text, message in (
+        ("time_s,input_tokens,input_tokens,output_tokens\n0,5,4,3\n", 't.csv:1: column "input_tokens" stands twice'),
+        ("time_s,input_tokens,output_tokens\n0,5,3\n1,4,3,9\n", "t.csv:3: has 4 columns; want 3"),
+        ("time_s,input_tokens,user,output_tokens\n0,5,3\n", "t.csv:2: has 3 columns; want 4"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=message):
+            load_trace(path)

@@ -19,7 +19,9 @@ from planner.files.traces import load_trace
 from planner.records import Availability
 from planner.reuse import Session, SubAgents, session_reuse
 from planner.review.catalog import hardware_document, model_document
+from planner.review.diff import diff_document
 from planner.review.document import document, gate_document
+from planner.review.explain import explain_document
 from planner.review.sensitivity import sensitivity_document, sweep_document
 from planner.review.sessions import sessions_document
 from planner.review.trace import trace_document
@@ -69,6 +71,14 @@ def test_sensitivity_names_are_listed() -> None:
     assert missing(document(plan)) == set()
     swept = sweep(plan, VARIABLES["load"], [0.5, 5.0])
     assert missing([sensitivity_document(sensitivity(plan)), sweep_document(swept)]) == set()
+
+
+def test_names_of_differences_and_explanations_are_listed() -> None:
+    old, new = document(hand_plans.DISAGGREGATED), document(hand_plans.INFEASIBLE)
+    old["inputs"]["engine"]["sha256"] = "0" * 64
+    diff = {**diff_document(old, new), "counts": {}, "diffs": []}
+    trees = [explain_document(new, name) for name in ("usd_per_hour", "ttft.p99")]
+    assert missing([diff, trees]) == set()
 
 
 def test_hardware_names_are_listed() -> None:

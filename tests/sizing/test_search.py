@@ -103,3 +103,16 @@ def test_a_deployment_in_the_file_does_not_steer_the_search() -> None:
     question = QUESTIONS["vllm"]
     given = sizing.size(replace(question, deployment=small.TOGETHER))
     assert given.deployment == sizing.size(question).deployment
+
+
+def test_a_card_without_a_nic_is_sized_in_one_pool_and_says_so() -> None:
+    question = replace(
+        small.scenario(("rtx-4090", small.boxes_of(1)), weights="fp8", requests_per_s=4.0), network_bytes_per_s=None
+    )
+    plan = sizing.size(question)
+    split = [item.deployment for item in plan.alternatives if item.deployment.prefill is not None]
+    assert plan.deployment is not None and plan.deployment.prefill is None
+    assert all(pool.accelerator == "h100-sxm" for deployment in split for pool in deployment.pools)
+    assert any("rtx-4090 names no NIC: separate pools were not tried there" in note.text for note in plan.notes)
+    wired = sizing.size(replace(question, network_bytes_per_s=12.5e9))
+    assert not any("names no NIC" in note.text for note in wired.notes)

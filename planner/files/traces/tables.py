@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from planner.errors import Fault, InputError
+from planner.errors import Fault, InputError, printable
 from planner.files.traces.formats import KNOWN, RAGPULSE, RAGPULSE_SEGMENTS, matching_csv, matching_json
 from planner.files.traces.rows import Gatherer, Rows
 from planner.files.traces.source import Lines
+from planner.records import Note
 from planner.units import shown
 
 Numbered = Iterator[tuple[int, str]]
@@ -31,20 +33,25 @@ def read_csv(source: Lines, header_line: int, header_text: str, rest: Numbered) 
     header = [column.strip() for column in split_csv(header_text, source.name, header_line)]
     form = matching_csv(header)
     if form is None:
-        columns = ", ".join(header)
+        named = ", ".join(header)
         raise InputError(
-            [Fault(f"no known trace has the columns {shown(columns)}; known: {KNOWN}", source.name, header_line)]
+            [Fault(f"no known trace has the columns {shown(named)}; known: {KNOWN}", source.name, header_line)]
         )
+    twice = [column for place, column in enumerate(header) if column and column in header[:place]]
+    if twice:
+        raise InputError([Fault(f"column {shown(twice[0])} stands twice; keep one", source.name, header_line)])
     time_at, input_at, output_at = (header.index(column) if column else 0 for column in form.columns)
-    needed = max(time_at, input_at, output_at) + 1
+    columns = len(header)
     rows = Gatherer(form, source.name)
     for line, text in rest:
         cells = split_csv(text, source.name, line)
-        if len(cells) >= needed:
+        if len(cells) == columns or (len(cells) > columns and not any(cell.strip() for cell in cells[columns:])):
             rows.add(line, (cells[time_at], cells[input_at], cells[output_at]))
         elif text.strip():
-            rows.fault(line, f"has {len(cells)} columns; want {len(header)}")
-    return rows.done(source.sha256)
+            rows.fault(line, f"has {len(cells)} columns; want {columns}")
+    unread = [printable(column) for column in header if column and column not in form.needed]
+    notes = (Note("info", f"trace columns not read: {', '.join(unread)}"),) if unread else ()
+    return replace(rows.done(source.sha256), notes=notes)
 
 
 def read_json_lines(source: Lines, first_line: int, first: dict[str, Any], rest: Numbered) -> Rows:

@@ -1,0 +1,104 @@
+"""`planner diff`: what changed between two results, or two scenarios, and why."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from planner.cli.options import CatalogOption, OutOption, QuietOption, VerboseOption
+
+DIFFERENT = 1
+
+Document = dict[str, Any]
+
+
+class DiffFormat(enum.StrEnum):
+    """How a difference is written."""
+
+    table = "table"
+    json = "json"
+    markdown = "markdown"
+
+
+def diff(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A result, JSON, or a scenario, YAML.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The same, later.")],
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 when anything differs, as git does.")] = False,
+    shape: Annotated[
+        DiffFormat, typer.Option("--format", help="table for people, json for programs, markdown for a comment.")
+    ] = DiffFormat.table,
+    out: OutOption = None,
+    catalog: CatalogOption = None,
+    verbose: VerboseOption = 0,
+    quiet: QuietOption = 0,
+) -> int:
+    """Say what changed between two results, and why.
+
+    Inputs come first, then catalog values, then results: improved, regressed, changed, added or removed, with the
+    cause where a single input explains it. A scenario is computed first: evaluated when it holds a deployment, else
+    sized.
+
+    Exit code 0; with --exit-code 1 when anything differs. 2 when a file cannot be read.
+    """
+    from planner.cli.streams import tell, write_result
+
+    document = _compared(_read(old, catalog), _read(new, catalog), str(old), str(new))
+    if out is not None or quiet < 2:
+        write_result(_renderer(document, shape, verbose, quiet), out)
+    if out is not None and quiet < 2:
+        from planner.render.diff import headline
+
+        for one in document.get("diffs", [document]):
+            tell(f"{headline(one)}  ({out})")
+    return DIFFERENT if exit_code and document["verdict"] != "unchanged" else 0
+
+
+def _renderer(document: Document, shape: DiffFormat, verbose: int, quiet: int) -> Any:
+    from planner.render.diff import diff_markdown, diff_text
+    from planner.render.json import to_json
+    from planner.render.text import Pen
+
+    if shape is DiffFormat.json:
+        return lambda _: to_json(document)
+    if shape is DiffFormat.markdown:
+        return lambda _: diff_markdown(document)
+    shown = {**document, "notes": []} if quiet else document
+    return lambda seen: diff_text(shown, Pen(seen.width, seen.unicode, seen.color), every=verbose > 0)
+
+
+def _read(path: Path, catalog: list[Path] | None) -> list[Document]:
+    """The results of a file; a scenario gives one."""
+    from planner.cli.reading import document_of
+
+    return document_of(path, tuple(catalog or ()))
+
+
+def _compared(old: list[Document], new: list[Document], old_name: str, new_name: str) -> Document:
+    """One difference, or one per scenario where a file holds many, paired by name."""
+    from planner import __version__
+    from planner.review.diff import SCHEMA_VERSION, diff_document
+
+    if len(old) == len(new) == 1:
+        return diff_document(old[0], new[0], old_name, new_name)
+    ours, theirs = ({_key(one): one for one in side} for side in (old, new))
+    diffs = [diff_document(one, theirs[key], old_name, new_name) for key, one in ours.items() if key in theirs]
+    added, removed = [key for key in theirs if key not in ours], [key for key in ours if key not in theirs]
+    verdicts = [one["verdict"] for one in diffs] + ["changed"] * bool(added or removed)
+    order = ("regressed", "improved", "changed", "unchanged")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "planner", "version": __version__},
+        "kind": "diffs",
+        "verdict": min(verdicts, key=order.index, default="unchanged"),
+        "diffs": diffs,
+        "added": added,
+        "removed": removed,
+    }
+
+
+def _key(result: Document) -> str:
+    files = result["inputs"]["files"]
+    return str(files[0]["path"]) if files else str(result["inputs"]["scenario"])

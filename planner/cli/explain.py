@@ -1,0 +1,89 @@
+"""`planner explain`: where a number of a result comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from planner.cli.options import CatalogOption, Format, FormatOption, OutOption
+
+
+def explain(
+    result: Annotated[
+        Path | None, typer.Argument(metavar="RESULT", help="A result, JSON, or a scenario, YAML, which is computed.")
+    ] = None,
+    field: Annotated[
+        str | None, typer.Argument(metavar="FIELD", help="A number of it, such as ttft.p99 or usd_per_hour.")
+    ] = None,
+    listing: Annotated[
+        bool, typer.Option("--list", help="List the numbers of RESULT with their formulas; all formulas without one.")
+    ] = False,
+    shape: FormatOption = Format.table,
+    out: OutOption = None,
+    catalog: CatalogOption = None,
+) -> int:
+    """Show where a number comes from.
+
+    The tree goes from the number to formulas, with equation and source, and ends at inputs and catalog values. A
+    formula is arithmetic on the numbers below it; a law depends on them.
+
+    Exit code 2 when there is no such number; the nearest names are told.
+    """
+    from planner.errors import InputError
+
+    if listing:
+        return _list(result, shape, out, catalog)
+    if result is None or field is None:
+        raise InputError("explain wants a RESULT and a FIELD, or --list")
+    from planner.render.explain import explain_text
+    from planner.review.explain import explain_document
+
+    document = _explained(explain_document, _one(result, catalog), field, str(result))
+    _write(document, explain_text, shape, out)
+    return 0
+
+
+def _explained(make: Any, document: dict[str, Any], field: str, name: str) -> dict[str, Any]:
+    from planner.errors import Fault, InputError
+    from planner.files.nearest import did_you_mean
+    from planner.review.explain import UnknownField
+    from planner.units import shown
+
+    try:
+        found: dict[str, Any] = make(document, field)
+    except UnknownField as error:
+        near = did_you_mean(field, error.known)
+        raise InputError([Fault(f"{shown(field)} is no number of this result; {near}", name)]) from None
+    return found
+
+
+def _list(result: Path | None, shape: Format, out: Path | None, catalog: list[Path] | None) -> int:
+    from planner.render.explain import fields_text, formulas_text
+    from planner.review.explain import listed
+
+    rows = listed(None if result is None else _one(result, catalog))
+    _write(rows, formulas_text if result is None else fields_text, shape, out)
+    return 0
+
+
+def _one(path: Path, catalog: list[Path] | None) -> dict[str, Any]:
+    from planner.cli.reading import document_of
+    from planner.errors import Fault, InputError
+
+    found = document_of(path, tuple(catalog or ()))
+    if len(found) != 1:
+        raise InputError([Fault(f"holds {len(found)} results; want a file with one", str(path))])
+    return found[0]
+
+
+def _write(document: Any, text: Any, shape: Format, out: Path | None) -> None:
+    from planner.cli.streams import write_result
+    from planner.render.json import to_json
+    from planner.render.text import Pen
+
+    if shape is Format.json:
+        write_result(lambda _: to_json(document), out)
+    else:
+        write_result(lambda seen: text(document, Pen(seen.width, seen.unicode, seen.color)), out)

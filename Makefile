@@ -2,6 +2,7 @@
 # make lint   style, types, layers                 make test-slow  the longer checks
 # make docs   rebuild generated pages              make bench      speed
 # make fit    fit the engines to measured runs     make accuracy   docs/accuracy.md from the shipped constants
+# make gallery  draw the maps of docs/gallery
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -9,7 +10,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow bench lint docs fit accuracy clean
+.PHONY: demo test test-slow bench lint docs fit accuracy gallery clean
 
 demo: $(VENV)/installed
 	@$(BIN)/planner size docs/examples/llama-3.1-70b-azure.yaml
@@ -32,6 +33,10 @@ lint: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev accuracy
 	@$(BIN)/python tools/build_cli_docs.py
 	@$(BIN)/python tools/build_schemas.py
+	@$(BIN)/planner claims --format markdown --out docs/claims.md
+
+gallery: $(VENV)/installed-dev
+	@$(BIN)/python tools/build_gallery.py
 
 fit: $(VENV)/installed-dev
 	@$(BIN)/python tools/fit_engines.py

@@ -687,6 +687,17 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
+class MapAxis:
+    """One quantity that a map varies: its name, unit and ascending values in base units."""
+
+    name: str  # of planner.files.axes.QUANTITIES
+    label: str
+    unit: str
+    values: tuple[float, ...]
+    log: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     level: Literal["info", "caution", "warning"]
     text: str

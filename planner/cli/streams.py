@@ -132,7 +132,7 @@ def _is_stream(out: Path) -> bool:
     return out.exists() and not out.is_file()
 
 
-def write_file(text: str, out: Path) -> None:
+def write_file(text: str | bytes, out: Path) -> None:
     """Write a file as a whole or not at all; through devices and pipes; behind symbolic links, which stay.
 
     Raises
@@ -141,7 +141,7 @@ def write_file(text: str, out: Path) -> None:
         It cannot be written.
     """
     check_out(out)
-    data = text.encode("utf-8", "backslashreplace")
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
     try:
         if _is_stream(out):
             with out.open("ab") as stream:

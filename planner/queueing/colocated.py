@@ -97,15 +97,25 @@ class _ChunkedEngine:
     token_s: Floats  # e
     budget: Floats  # C
     lengths: ServiceLaw
+    stretch: Floats  # on every length
     slowdown: Floats | float = 1.0  # mean gap over what the shares of steps say
 
+    @property
+    def mean_tokens(self) -> Floats:
+        return self.stretch * self.lengths.mean_s
+
+    @property
+    def tokens(self) -> Floats:
+        """Prompt lengths, (points, atoms)."""
+        return self.stretch[..., None] * self.lengths.values_s
+
     def at(self, batch: Floats) -> _ChunkedPoint:
-        rate, lengths = self.rate, self.lengths
+        rate, mean = self.rate, self.mean_tokens
         room = np.maximum(self.budget - batch, 1e-9)
         td = self.base_s + self.sequence_s * batch
-        tokens = rate * lengths.mean_s
-        chunks = np.ceil(lengths.values_s / room[..., None]) @ lengths.weights
-        spare = np.maximum(0.0, chunks - lengths.mean_s / room)  # chunks more than if prompts were packed
+        tokens = rate * mean
+        chunks = np.ceil(self.lengths.values_s * (self.stretch / room)[..., None]) @ self.lengths.weights
+        spare = np.maximum(0.0, chunks - mean / room)  # chunks more than if prompts were packed
         alone = -np.expm1(-rate * td) / td  # per second of decode time: steps that start prefill from idle
         packed = tokens / room
         # r = packed + rd (1 - e^(-rate td)) spare with rd = (1 - r td - e u)/td, solved for r; the bound of one
@@ -138,7 +148,7 @@ class _ChunkedEngine:
         return self.at(low)
 
     def load(self, point: _ChunkedPoint) -> Floats:
-        return self.rate * self.lengths.mean_s * point.full_step_s / point.room_tokens
+        return self.rate * self.mean_tokens * point.full_step_s / point.room_tokens
 
     def stable(self, point: _ChunkedPoint) -> NDArray[np.bool_]:
         settled = self.next_batch(point) - point.batch <= 1e-3 * (1.0 + point.batch)
@@ -153,14 +163,14 @@ class _ChunkedEngine:
 
     def residual_s(self, point: _ChunkedPoint) -> Floats:
         """R, mean time until the step in progress ends."""
-        chunk = self.rate * self.lengths.mean_s / np.maximum(point.mixed_per_s, 1e-30)
+        chunk = self.rate * self.mean_tokens / np.maximum(point.mixed_per_s, 1e-30)
         mixed_step = point.decode_step_s + self.token_s * chunk
         return (point.decode_per_s * point.decode_step_s**2 + point.mixed_per_s * mixed_step**2) / 2.0
 
     def own_s(self, point: _ChunkedPoint) -> Floats:
         """S0 of every prompt, (points, atoms)."""
-        chunks = np.ceil(self.lengths.values_s / point.room_tokens[..., None])
-        return point.decode_step_s[..., None] * chunks + self.token_s[..., None] * self.lengths.values_s
+        chunks = np.ceil(self.tokens / point.room_tokens[..., None])
+        return point.decode_step_s[..., None] * chunks + self.token_s[..., None] * self.tokens
 
     def mixed_token_share(self, point: _ChunkedPoint, behind: Behind) -> Floats:
         """Share of tokens given out in a step that prefills.
@@ -176,12 +186,12 @@ class _ChunkedEngine:
 
     def mixed_step_s(self, point: _ChunkedPoint) -> Floats:
         """A step that prefills, on average; of at most a full one, also where prompts are rare."""
-        tokens = self.rate * self.lengths.mean_s / np.maximum(point.mixed_per_s, _SELDOM_PER_S)
+        tokens = self.rate * self.mean_tokens / np.maximum(point.mixed_per_s, _SELDOM_PER_S)
         return point.decode_step_s + self.token_s * np.minimum(tokens, point.room_tokens)
 
     def gaps(self, point: _ChunkedPoint, mixed_share: Floats) -> ChunkedGaps:
         more = mixed_share / np.maximum(point.mixed_per_s / point.steps_per_s, 1e-300)
-        room, lengths = point.room_tokens[..., None], self.lengths.values_s
+        room, lengths = point.room_tokens[..., None], self.tokens
         last = lengths - room * (np.ceil(lengths / room) - 1.0)
         order = np.argsort(last, axis=-1)
         partial = self.token_s[..., None] * np.take_along_axis(last, order, axis=-1)
@@ -213,6 +223,7 @@ def chunked(
     token_budget: ArrayLike,
     replicas: ArrayLike = 1,
     counted_others: float = 1.0,
+    input_stretch: ArrayLike = 1.0,
 ) -> Colocated:
     """Chunked prefill: every step decodes first and fills the rest of its token budget with prompts (QUEUEING §4.2).
 
@@ -226,7 +237,8 @@ def chunked(
     Parameters
     ----------
     arrivals_per_s : to all replicas together, >= 0.   mean_output_tokens : >= 1.   token_budget : tokens per step.
-    input_tokens, input_weights : one law of prompt lengths, shape (atoms,), tokens > 0.
+    input_tokens, input_weights : one law of prompt lengths, shape (atoms,), tokens > 0.   input_stretch : on all of
+        them, point by point.
     counted_others : share of the decoding requests that the router counts beside prompts; 0: it goes by prompts alone.
     The others broadcast to the points' shape.
 
@@ -236,15 +248,22 @@ def chunked(
         For negative or NaN arguments, or replicas that are not whole numbers.
     """
     lengths = ServiceLaw(np.asarray(input_tokens, dtype=float), np.asarray(input_weights, dtype=float))
-    rates, outputs, a, c, e, budget, counts = _points(
-        arrivals_per_s, mean_output_tokens, step_base_s, step_sequence_s, prefill_token_s, token_budget, replicas
+    rates, outputs, a, c, e, budget, stretch, counts = _points(
+        arrivals_per_s,
+        mean_output_tokens,
+        step_base_s,
+        step_sequence_s,
+        prefill_token_s,
+        token_budget,
+        input_stretch,
+        replicas,
     )
-    engine = _ChunkedEngine(rates / counts, outputs, a, c, e, budget, lengths)
+    engine = _ChunkedEngine(rates / counts, outputs, a, c, e, budget, lengths, stretch)
     point = engine.settle()
     for _ in range(_PASSES):
         stable, load = engine.stable(point), engine.load(point)
         chunk_s = np.where(stable, point.full_step_s / point.room_tokens, _ENDLESS_S)
-        jobs = jobs_of(lengths, counts, chunk_s)
+        jobs = jobs_of(lengths, counts, chunk_s * stretch)
         wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * point.batch), IN_FLIGHT)
         mixed = engine.mixed_token_share(point, _behind(wait, jobs))
         mean_itl = point.decode_step_s + mixed * (engine.mixed_step_s(point) - point.decode_step_s)
@@ -277,6 +296,7 @@ def whole_prompt(
     prefill_token_s: ArrayLike,
     replicas: ArrayLike = 1,
     counted_others: float = 1.0,
+    input_stretch: ArrayLike = 1.0,
 ) -> Colocated:
     """Prompts go first, each whole, in a step of its own while decoding stands still (QUEUEING §4.3).
 
@@ -284,10 +304,16 @@ def whole_prompt(
     Arguments, shapes and errors as `chunked`.
     """
     lengths = ServiceLaw(np.asarray(input_tokens, dtype=float), np.asarray(input_weights, dtype=float))
-    rates, outputs, a, c, e, counts = _points(
-        arrivals_per_s, mean_output_tokens, step_base_s, step_sequence_s, prefill_token_s, replicas
+    rates, outputs, a, c, token_s, stretch, counts = _points(
+        arrivals_per_s,
+        mean_output_tokens,
+        step_base_s,
+        step_sequence_s,
+        prefill_token_s,
+        input_stretch,
+        replicas,
     )
-    rate = rates / counts
+    rate, e = rates / counts, token_s * stretch
     jobs = _affine_jobs(lengths, counts, a, e)
     prefill = rate * jobs.moments[0]
     token_rate = rate * (outputs - 1.0)

@@ -78,7 +78,7 @@ def document(plan: Plan, baseline: Mapping[str, Any] | None = None) -> Document:
         "verdict": plan.verdict,
         "plan": _plan(answer) if answer else None,
         "prediction": _prediction(answer) if answer else None,
-        "limits": [_limit(limit) for limit in _ranked(plan.limits)],
+        "limits": [limit_document(limit) for limit in _ranked(plan.limits)],
         "kv": _kv(scenario, plan.prediction),
         "usd_per_mtok": {side: plan.money.usd_per_mtok.get(side) if plan.money else None for side in TOKEN_SIDES},
         "cost": _cost(plan) if plan.money else None,
@@ -327,7 +327,8 @@ def _ranked(limits: Iterable[Limit]) -> list[Limit]:
     return sorted(limits, key=lambda limit: (math.isnan(limit.slack_fraction), limit.slack_fraction, limit.name))
 
 
-def _limit(limit: Limit) -> Document:
+def limit_document(limit: Limit) -> Document:
+    """One limit with its value, its slack and what would move it."""
     return {
         "name": limit.name,
         "value": limit.value,
@@ -345,7 +346,7 @@ def _nearest_miss(plan: Plan, answer: _Answer | None) -> Document:
         "mode": answer.deployment.mode if answer else None,
         "accelerators": answer.deployment.accelerators if answer else None,
         "usd_per_hour": answer.money.usd_per_hour if answer else None,
-        "missed": [_limit(limit) for limit in _ranked(plan.missed or (() if answer else plan.limits))],
+        "missed": [limit_document(limit) for limit in _ranked(plan.missed or (() if answer else plan.limits))],
     }
 
 

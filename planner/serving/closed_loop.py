@@ -47,6 +47,11 @@ class Answer:
     ttft_s: Floats
     tpot_s: Floats
     batch: Floats
+    own_s: Floats  # of the TTFT, what the request's own prefill takes
+    wait_s: Floats  # of the TTFT, behind the prompts of its burst; the mean
+    step_s: Floats  # a gap without prefill in it
+    busy_gap_s: Floats  # a gap with one; as `step_s` where another pool prefills
+    busy_share: Floats  # of the gaps
 
 
 class Loop(Protocol):
@@ -77,7 +82,7 @@ def solve(loop: Loop, constants: Constants, batch: Floats | None = None, iterati
             step = np.clip(-1.0 / np.minimum(slope, -0.5), 0.3, 2.0)
         before, off_before = batch, off
         batch = batch * np.exp(np.clip(step * off, -1.0, 1.0))
-    return Answer(answer.ttft_s, answer.tpot_s, batch)
+    return replace(answer, batch=batch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +134,7 @@ class Colocated:
         self.stack = Stack(workers, of_row)
         self.load = _load(runs, [workers[i] for i in of_row])
         self.mixed = np.array([run.engine.scheduling == "mixed" for run in runs])
-        self.budget = _each(runs, lambda run: token_budget(run.engine, run.deployment.decode, run.accelerator))
+        self.budget = _once(runs, lambda run: token_budget(run.engine, run.deployment.decode, run.accelerator))
 
     def start(self) -> Floats:
         return 0.8 * self.load.running
@@ -169,7 +174,16 @@ class Colocated:
         batch = load.running * decode / (decode + before)
         most = dp * self.budget * load.decoded / (load.prompt + load.decoded)  # prefill must keep up with completions
         batch = np.where(mixed, np.minimum(batch, most), batch)
-        return Answer(load.first_token_s(first, decode), tpot, batch)
+        return Answer(
+            ttft_s=load.first_token_s(first, decode),
+            tpot_s=tpot,
+            batch=batch,
+            own_s=by["own_prefill_factor"] * own,
+            wait_s=by["burst_wait_factor"] * wait,
+            step_s=decode_step,
+            busy_gap_s=decode_step + extra,
+            busy_share=np.minimum(point.busy_steps, 1.0),
+        )
 
 
 class Disaggregated:
@@ -181,12 +195,12 @@ class Disaggregated:
         prefill, prefill_row = _workers(runs, prefill_side, made)
         decode, decode_row = _workers(runs, decode_side, made)
         self.prefill, self.decode = Stack(prefill, prefill_row), Stack(decode, decode_row)
-        self.workers = _each(runs, lambda run: run.deployment.decode.replicas)
+        self.workers = _once(runs, lambda run: run.deployment.decode.replicas)
         self.load = _load(runs, [decode[i] for i in decode_row])
-        self.servers = _each(runs, lambda run: prefill_side(run)[0].replicas) * self.prefill.dp
-        self.budget = _each(runs, lambda run: token_budget(run.engine, *prefill_side(run)))
-        moved = [sequence_kv_bytes(run.model, run.kv_dtype, run.input_tokens) for run in runs]
-        self.transfer_s = _SET_UP_S + np.array(moved, dtype=float) / _TRANSFER_BYTES_PER_S
+        self.servers = _once(runs, lambda run: prefill_side(run)[0].replicas) * self.prefill.dp
+        self.budget = _once(runs, lambda run: token_budget(run.engine, *prefill_side(run)))
+        moved = _once(runs, lambda run: sequence_kv_bytes(run.model, run.kv_dtype, run.input_tokens))
+        self.transfer_s = _SET_UP_S + moved / _TRANSFER_BYTES_PER_S
 
     def start(self) -> Floats:
         return 0.9 * self.load.running
@@ -219,8 +233,16 @@ class Disaggregated:
         first = (
             by["ttft_fixed_s"] + by["ttft_steps"] * tpot + before + by["burst_ahead_fraction"] * burst + self.transfer_s
         )
-        batch = load.running * decode / (decode + before)
-        return Answer(load.first_token_s(first, decode), tpot, batch)
+        return Answer(
+            ttft_s=load.first_token_s(first, decode),
+            tpot_s=tpot,
+            batch=load.running * decode / (decode + before),
+            own_s=by["own_prefill_factor"] * own,
+            wait_s=by["burst_wait_factor"] * wait,
+            step_s=tpot,
+            busy_gap_s=tpot,
+            busy_share=np.zeros(self.rows),
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------- building
@@ -335,14 +357,15 @@ def _workers(
     """Every distinct worker once, and for each run which one it is."""
     position: dict[int, int] = {}
     workers: list[Worker] = []
-    of_row = []
-    for run in runs:
+
+    def place(run: ClosedLoop) -> float:
         worker = worker_of(run, *side(run), made)
         if id(worker) not in position:
             position[id(worker)] = len(workers)
             workers.append(worker)
-        of_row.append(position[id(worker)])
-    return workers, np.array(of_row, dtype=np.intp)
+        return position[id(worker)]
+
+    return workers, _once(runs, place).astype(np.intp)
 
 
 def _of_one_replica(run: ClosedLoop) -> ClosedLoop:
@@ -355,16 +378,22 @@ def _of_one_replica(run: ClosedLoop) -> ClosedLoop:
 
 
 def _load(runs: Sequence[ClosedLoop], workers: Sequence[Worker]) -> Load:
-    clients = _each(runs, lambda run: run.clients)
-    held = np.array([slots(run, worker) for run, worker in zip(runs, workers, strict=True)])
+    clients = _once(runs, lambda run: run.clients)
+    worker = {id(run): one for run, one in zip(runs, workers, strict=True)}
+    held = _once(runs, lambda run: slots(run, worker[id(run)]))
     return Load(
         clients,
-        _each(runs, lambda run: run.input_tokens),
-        _each(runs, lambda run: run.output_tokens),
-        _each(runs, lambda run: run.equal_lengths),
+        _once(runs, lambda run: run.input_tokens),
+        _once(runs, lambda run: run.output_tokens),
+        _once(runs, lambda run: run.equal_lengths),
         np.minimum(clients, np.maximum(held, 1.0)),
     )
 
 
-def _each(runs: Sequence[ClosedLoop], value: Callable[[ClosedLoop], float]) -> Floats:
-    return np.array([value(run) for run in runs], dtype=float)
+def _once(runs: Sequence[ClosedLoop], value: Callable[[ClosedLoop], float | Floats]) -> Floats:
+    """A value of every run, computed once for a run that stands in many rows."""
+    known: dict[int, float | Floats] = {}
+    for run in runs:
+        if id(run) not in known:
+            known[id(run)] = value(run)
+    return np.array([known[id(run)] for run in runs], dtype=float)

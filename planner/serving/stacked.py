@@ -76,6 +76,7 @@ class _Pairs:
         within = np.arange(len(self.row)) - np.repeat(np.cumsum(counts) - counts, counts)
         position = np.repeat(first[:-1][of_row], counts) + within
         names = (flat or [{}])[0]
+        self._groups: dict[tuple[str, ...], list[tuple[tuple[int, ...], Integers]]] = {}
         self._of: dict[str, Floats] = {
             name: np.array([part[name] for part in flat], dtype=float)[position] for name in names
         }
@@ -91,9 +92,13 @@ class _Pairs:
 
     def groups(self, *names: str) -> Iterator[tuple[tuple[int, ...], Integers]]:
         """Positions of the parts that share the (whole) values of `names`, which an equation takes as numbers."""
-        keys, inverse = np.unique(np.stack([self[name] for name in names]), axis=1, return_inverse=True)
-        for number, key in enumerate(keys.T):
-            yield tuple(int(value) for value in key), np.flatnonzero(inverse.ravel() == number)
+        if names not in self._groups:
+            keys, inverse = np.unique(np.stack([self[name] for name in names]), axis=1, return_inverse=True)
+            self._groups[names] = [
+                (tuple(int(value) for value in key), np.flatnonzero(inverse.ravel() == number))
+                for number, key in enumerate(keys.T)
+            ]
+        yield from self._groups[names]
 
 
 class Stack:

@@ -24,7 +24,14 @@ BLOCK = 8  # sizes at a time that are judged on TTFT and on every window
 PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 
 
-def search(scenario: Scenario, traffic: Traffic, mode: Mode, targets: Sequence[Target], basis: str) -> Found:
+def search(
+    scenario: Scenario,
+    traffic: Traffic,
+    mode: Mode,
+    targets: Sequence[Target],
+    basis: str,
+    budgets_per_octave: int = BUDGETS_PER_OCTAVE,
+) -> Found:
     """The best pools of one colocated mode, by accelerator.
 
     Blocks of sizes are judged cheapest first; an accelerator is done once no block left is cheaper than what holds.
@@ -32,7 +39,7 @@ def search(scenario: Scenario, traffic: Traffic, mode: Mode, targets: Sequence[T
     shapes = undominated(roles(scenario, traffic, "colocated"), basis, _merits, tightest_step_s(targets, traffic))
     queue = [(_least_usd(pool, role, traffic, basis), index) for index, (pool, role) in enumerate(shapes)]
     heapify(queue)
-    grids = [(token_budgets(role, mode), _sizes(role, traffic)) for _, role in shapes]
+    grids = [(token_budgets(role, mode, budgets_per_octave), _sizes(role, traffic)) for _, role in shapes]
     blocks = [_promising(role, mode, targets, *grid) for (_, role), grid in zip(shapes, grids, strict=True)]
     cheapest: dict[str, float] = {}
     kept: list[Candidate] = []
@@ -71,12 +78,12 @@ def _least_usd(pool: Pool, role: Role, traffic: Traffic, basis: str) -> float:
     return float(_sizes(role, traffic)[0]) * worker_usd_per_hour(pool, role.accelerator, basis)
 
 
-def token_budgets(role: Role, mode: Mode) -> Floats:
+def token_budgets(role: Role, mode: Mode, per_octave: int = BUDGETS_PER_OCTAVE) -> Floats:
     """Tokens of one step of the worker: a fine grid for chunks, the engine's own where prompts go whole."""
     if mode == "colocated-whole-prompt":
         return np.array([float(role.token_budget)])
     octaves = np.log2(LARGEST_BUDGET / SMALLEST_BUDGET)
-    grid = np.geomspace(SMALLEST_BUDGET, LARGEST_BUDGET, int(octaves * BUDGETS_PER_OCTAVE) + 1)
+    grid = np.geomspace(SMALLEST_BUDGET, LARGEST_BUDGET, int(octaves * per_octave) + 1)
     return np.round(grid / 16.0) * 16.0
 
 

@@ -75,42 +75,63 @@ def size(scenario: Scenario) -> Plan:
 
 def size_as_is(scenario: Scenario) -> Plan:
     """For the prompts, and what they find in caches, as the scenario has them."""
+    found = survey(scenario)
+    if not found.judged:
+        return does_not_fit(found.scenario, found.load)
+    if scenario.deployment is not None:
+        ignored = Note("info", "the file's own `deployment:` was left aside; `planner evaluate` says what it does")
+        found = replace(found, scenario=replace(found.scenario, notes=(*scenario.notes, ignored)))
+    return found.plan(found.judged)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """The best deployment of every mode and accelerators, evaluated in full, best first."""
+
+    scenario: Scenario
+    load: Traffic
+    basis: str
+    judged: tuple[Judged, ...]
+    candidates: int
+
+    def plan(self, ranked: Sequence[Judged]) -> Plan:
+        """The first of `ranked` at its exact size, with the others as its alternatives."""
+        scenario, load, basis = self.scenario, self.load, self.basis
+        best = _trimmed(scenario, load, ranked[0], basis) if ranked[0].feasible else ranked[0]
+        deployment = with_spares(scenario, best.candidate.deployment, load)
+        prediction = predict(scenario, deployment, load, best.outcome if scenario.availability is None else None)
+        scenario = replace(scenario, notes=(*scenario.notes, *_lone_notes(scenario)))
+        if has_experts(scenario.model):
+            scenario = replace(scenario, notes=(*scenario.notes, Note("info", NO_LOCKSTEP)))
+        spared: dict[str, int] = {
+            name: pool.replicas - needed.replicas
+            for (name, pool), (_, needed) in zip(
+                named_pools(deployment), named_pools(best.candidate.deployment), strict=True
+            )
+        }
+        return _plan(
+            scenario,
+            deployment,
+            prediction,
+            basis,
+            best.feasible,
+            self.candidates,
+            _alternatives(scenario, load, best, ranked[1:], basis),
+            resilience(scenario, deployment, load, basis, spared),
+        )
+
+
+def survey(scenario: Scenario, budgets_per_octave: int = colocated.BUDGETS_PER_OCTAVE) -> Survey:
+    """Search every mode; token budgets of chunked prefill are tried at `budgets_per_octave` sizes per factor of two."""
     load = scenario_traffic(scenario)
     basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators), scenario.costs.basis)
     _refuse_unpriced(scenario, basis)
     _refuse_unrunnable(scenario)
-    results = [_search(scenario, load, mode, basis) for mode in MODES if not why_not_mode(scenario.engine, mode)]
-    groups = _groups(results)
-    tried = (_first_that_holds(scenario, load, group) for group in groups.values())
+    modes = [mode for mode in MODES if not why_not_mode(scenario.engine, mode)]
+    results = [_search(scenario, load, mode, basis, budgets_per_octave) for mode in modes]
+    tried = (_first_that_holds(scenario, load, group) for group in _groups(results).values())
     judged = sorted((item for item in tried if item is not None), key=lambda item: item.rank)
-    count = sum(result.judged for result in results)
-    if not judged:
-        return does_not_fit(scenario, load)
-    best = _trimmed(scenario, load, judged[0], basis) if judged[0].feasible else judged[0]
-    deployment = with_spares(scenario, best.candidate.deployment, load)
-    prediction = predict(scenario, deployment, load, best.outcome if scenario.availability is None else None)
-    scenario = replace(scenario, notes=(*scenario.notes, *_lone_notes(scenario)))
-    if has_experts(scenario.model):
-        scenario = replace(scenario, notes=(*scenario.notes, Note("info", NO_LOCKSTEP)))
-    if scenario.deployment is not None:
-        ignored = Note("info", "the file's own `deployment:` was left aside; `planner evaluate` says what it does")
-        scenario = replace(scenario, notes=(*scenario.notes, ignored))
-    spared: dict[str, int] = {
-        name: pool.replicas - needed.replicas
-        for (name, pool), (_, needed) in zip(
-            named_pools(deployment), named_pools(best.candidate.deployment), strict=True
-        )
-    }
-    return _plan(
-        scenario,
-        deployment,
-        prediction,
-        basis,
-        best.feasible,
-        count,
-        _alternatives(scenario, load, best, judged[1:], basis),
-        resilience(scenario, deployment, load, basis, spared),
-    )
+    return Survey(scenario, load, basis, tuple(judged), sum(result.judged for result in results))
 
 
 def evaluate(scenario: Scenario) -> Plan:
@@ -128,10 +149,10 @@ def evaluate(scenario: Scenario) -> Plan:
     return _plan(scenario, deployment, prediction, basis, None, 1, (), resilience(scenario, deployment, load, basis))
 
 
-def _search(scenario: Scenario, load: Traffic, mode: Mode, basis: str) -> Found:
+def _search(scenario: Scenario, load: Traffic, mode: Mode, basis: str, budgets_per_octave: int) -> Found:
     if mode == "disaggregated":
         return search.disaggregated(scenario, load, scenario.targets, basis)
-    return colocated.search(scenario, load, mode, scenario.targets, basis)
+    return colocated.search(scenario, load, mode, scenario.targets, basis, budgets_per_octave)
 
 
 def _groups(results: Iterable[Found]) -> dict[tuple[str, ...], list[Candidate]]:

@@ -10,8 +10,10 @@ from typing import Any
 import hand_plans
 import pytest
 import small_scenarios as small
+from small_scenarios import boxes_of, scenario
 
 from planner import sizing
+from planner.files.axes import read_axes
 from planner.files.catalog import Catalog
 from planner.files.models import load_model, summaries
 from planner.files.quoted import read_reliability
@@ -19,12 +21,16 @@ from planner.files.traces import load_trace
 from planner.records import Availability
 from planner.reuse import Session, SubAgents, session_reuse
 from planner.review.catalog import hardware_document, model_document
+from planner.review.comparison import comparison_document
+from planner.review.crossover import crossover_document
 from planner.review.diff import diff_document
 from planner.review.document import document, gate_document
 from planner.review.explain import explain_document
 from planner.review.sensitivity import sensitivity_document, sweep_document
 from planner.review.sessions import sessions_document
 from planner.review.trace import trace_document
+from planner.sizing import compare
+from planner.sizing.crossover.map import crossover_map
 from planner.sizing.sensitivity import sensitivity, sweep
 from planner.sizing.variables import VARIABLES
 
@@ -79,6 +85,17 @@ def test_names_of_differences_and_explanations_are_listed() -> None:
     diff = {**diff_document(old, new), "counts": {}, "diffs": []}
     trees = [explain_document(new, name) for name in ("usd_per_hour", "ttft.p99")]
     assert missing([diff, trees]) == set()
+
+
+def test_comparison_names_are_listed() -> None:
+    assert missing(comparison_document(compare(scenario(accelerators=(boxes_of(2), boxes_of(2, "h200-sxm")))))) == set()
+
+
+def test_map_names_are_listed() -> None:
+    axes = read_axes("input_tokens=500..4000:2", "itl=10ms..50ms:2")
+    found = crossover_map(scenario(accelerators=(boxes_of(2),)), *axes)
+    assert missing(crossover_document([found])) == set()
+    assert missing(crossover_document([found], [{"model": "x"}])) == set()
 
 
 def test_hardware_names_are_listed() -> None:

@@ -1,0 +1,77 @@
+"""`planner claims`: what is said about disaggregation, put to the test."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import CatalogOption, OutOption
+
+if TYPE_CHECKING:
+    from planner.cli.streams import Screen
+
+DENSE, LATENT = "meta-llama/Llama-3.1-70B", "deepseek-ai/DeepSeek-V3"
+ACCELERATOR, LARGE, ENGINE = "h100-sxm", "h200-sxm", "vllm"
+NETWORK_BYTES_PER_S = 50e9  # 400 Gb/s per accelerator
+
+
+class ClaimsFormat(enum.StrEnum):
+    """How the claims are written."""
+
+    table = "table"
+    json = "json"
+    markdown = "markdown"
+
+
+def claims(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One claim; all of them by default.")] = "",
+    shape: Annotated[
+        ClaimsFormat, typer.Option("--format", help="table for people, json for programs, markdown for docs/claims.md.")
+    ] = ClaimsFormat.table,
+    out: OutOption = None,
+    catalog: CatalogOption = None,
+) -> int:
+    """Put the claims about disaggregated serving to the test.
+
+    Each is computed by the model that sizes plans, with a verdict, the cases it spans, and when it would be right.
+
+    Exit code 0 whatever the verdicts, 2 for a claim that does not exist.
+    """
+    from planner.cli.streams import check_out, write_result
+    from planner.errors import Fault, InputError
+    from planner.files.catalog import Catalog
+    from planner.files.models import load_model
+    from planner.files.nearest import did_you_mean
+    from planner.sizing.claims import CLAIMS, Bench
+    from planner.sizing.claims import claims as computed
+
+    check_out(out)
+    if name and name not in CLAIMS:
+        raise InputError([Fault(f'"{name}" is no claim; {did_you_mean(name, CLAIMS)}')])
+    folders = tuple(catalog or ())
+    opened = Catalog(folders)
+    bench = Bench(
+        dense=load_model(DENSE, Path(), folders),
+        latent=load_model(LATENT, Path(), folders),
+        accelerator=opened.accelerator(ACCELERATOR),
+        large=opened.accelerator(LARGE),
+        engine=opened.engine(ENGINE),
+        network_bytes_per_s=NETWORK_BYTES_PER_S,
+    )
+    found = computed(bench, name)
+
+    def render(screen: Screen) -> str:
+        from planner.render import claims as text
+        from planner.render.text import Pen
+
+        if shape is ClaimsFormat.json:
+            return text.to_document(found)
+        if shape is ClaimsFormat.markdown:
+            return text.to_markdown(found)
+        return text.to_text(found, Pen(screen.width, screen.unicode, screen.color))
+
+    write_result(render, out)
+    return 0

@@ -1,0 +1,80 @@
+"""`planner compare`: colocated and disaggregated side by side."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.options import CatalogOption, OutOption, QuietOption
+from planner.cli.size import NOTHING_FITS, ScenarioArgument
+
+if TYPE_CHECKING:
+    from planner.cli.streams import Screen
+    from planner.sizing.compare import Comparison
+
+
+class CompareFormat(enum.StrEnum):
+    """How a comparison is written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    markdown = "markdown"
+
+
+def compare(
+    scenario: ScenarioArgument,
+    shape: Annotated[
+        CompareFormat, typer.Option("--format", help="table for people; json or csv for programs; markdown for pages.")
+    ] = CompareFormat.table,
+    out: OutOption = None,
+    catalog: CatalogOption = None,
+    quiet: QuietOption = 0,
+) -> int:
+    """Compare colocated and disaggregated serving.
+
+    Sizes one pool with whole prompts, one pool with chunked prefill (token budget searched finely), two pools of one
+    accelerator and two pools of different ones, all at the scenario's targets and the same headroom, and says which is
+    the cheapest and why.
+
+    Exit code 0 when one meets every limit, 1 when none does, 2 when the input is at fault.
+    """
+    from planner.cli.streams import check_out, write_result
+    from planner.review.comparison import comparison_document
+
+    check_out(out, [scenario])
+    found = _compared(scenario, tuple(catalog or ()))
+    document = comparison_document(found)
+
+    def render(screen: Screen) -> str:
+        from planner.render import comparison as text
+        from planner.render.json import to_json
+
+        if shape is CompareFormat.json:
+            return to_json(document)
+        if shape is CompareFormat.csv:
+            return text.to_csv(document)
+        if shape is CompareFormat.markdown:
+            return text.to_markdown(document)
+        return text.to_text(document, width=screen.width, unicode=screen.unicode, color=screen.color)
+
+    if out is not None or quiet < 2:
+        write_result(render, out)
+    return 0 if found.winner else NOTHING_FITS
+
+
+def _compared(path: Path, catalog: tuple[Path, ...]) -> Comparison:
+    from planner.errors import FieldError, InputError
+    from planner.files.scenario import field_fault, load_scenario
+    from planner.files.yamlfile import load
+
+    try:
+        read = load_scenario(path, catalog)
+        from planner import sizing  # only now: faults of the files are told without loading the formulas
+
+        return sizing.compare(read)
+    except FieldError as error:
+        raise InputError([field_fault(load(path), error)]) from error

@@ -1,0 +1,188 @@
+"""The same question put to four architectures: what each needs, what binds it, and which is the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import log2
+
+from planner.engines.rules import why_not_mode
+from planner.records import Deployment, Limit, Mode, Plan, Scenario
+from planner.serving.reuse import knows_reuse
+from planner.sizing.cost import price_basis
+from planner.sizing.crossover.ends import Cause, End, causes, ends
+from planner.sizing.explain import does_not_fit
+from planner.sizing.plan import Survey, survey
+from planner.sizing.reuse import sized
+from planner.sizing.tco import priced
+
+BUDGETS_PER_OCTAVE = 12  # token budgets of chunked prefill per factor of two, 6 % apart
+
+
+def _of_mode(mode: Mode) -> Callable[[Deployment], bool]:
+    return lambda deployment: deployment.mode == mode
+
+
+def _of_pools(alike: bool) -> Callable[[Deployment], bool]:
+    def holds(deployment: Deployment) -> bool:
+        prefill = deployment.prefill
+        return prefill is not None and (prefill.accelerator == deployment.decode.accelerator) is alike
+
+    return holds
+
+
+ARCHITECTURES: Mapping[str, Callable[[Deployment], bool]] = {
+    "colocated-whole-prompt": _of_mode("colocated-whole-prompt"),
+    "colocated-chunked": _of_mode("colocated-chunked"),
+    "disaggregated": _of_pools(alike=True),
+    "heterogeneous": _of_pools(alike=False),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contender:
+    """The best plan of one architecture; without one, `why_not` says why there is none."""
+
+    name: str
+    plan: Plan | None
+    why_not: str = ""
+
+    @property
+    def feasible(self) -> bool:
+        return self.plan is not None and self.plan.verdict == "feasible"
+
+    @property
+    def deployment(self) -> Deployment:
+        """Raises ValueError without a plan."""
+        if self.plan is None or self.plan.deployment is None:
+            raise ValueError(f"{self.name} has no plan")
+        return self.plan.deployment
+
+    @property
+    def cost(self) -> float:
+        """USD/h, or accelerators where there is no price to rank by."""
+        money = self.plan.money if self.plan is not None else None
+        usd = money.usd_per_hour if money is not None else None
+        return float(self.deployment.accelerators) if usd is None else usd
+
+    @property
+    def binding(self) -> Limit | None:
+        """The tightest limit."""
+        return self.plan.limits[0] if self.plan is not None and self.plan.limits else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """All contenders at equal targets and equal headroom. `winner` is empty when none meets every limit."""
+
+    scenario: Scenario
+    basis: str  # prices; empty when accelerators rank
+    contenders: tuple[Contender, ...]
+    winner: str
+    runner_up: str
+    advantage_fraction: float | None  # what the runner-up costs more; None without one that meets every limit
+    reason: str
+    causes: tuple[Cause, ...] = ()  # what the lead over the other family rests on, most of it first
+    ends: tuple[End, ...] = ()  # where the winner's family stops leading, nearest first
+
+    def contender(self, name: str) -> Contender:
+        return next(one for one in self.contenders if one.name == name)
+
+
+def compare(scenario: Scenario) -> Comparison:
+    """Size every architecture for the scenario. Raises FieldError as `size`."""
+    scenario = priced(scenario)
+    basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators), scenario.costs.basis)
+    # where caches give hits that depend on the plan, every architecture has its own
+    found = None if knows_reuse(scenario.workload) else survey(scenario, BUDGETS_PER_OCTAVE)
+    contenders = tuple(_contender(scenario, found, name) for name in ARCHITECTURES)
+    ranked = sorted((one for one in contenders if one.feasible), key=_rank)
+    best, second = (ranked[0] if ranked else None), (ranked[1] if len(ranked) > 1 else None)
+    lead = _lead_log2(contenders) if scenario.speculation is None else None  # the arrays over cells know no drafts
+    rests_on = causes(scenario, basis, lead) if lead else ()
+    return Comparison(
+        scenario=scenario,
+        basis=basis,
+        contenders=contenders,
+        winner=best.name if best else "",
+        runner_up=second.name if second else "",
+        advantage_fraction=second.cost / best.cost - 1.0 if best and second else None,
+        reason=_reason(contenders, best, _rival(ranked) or second, rests_on),
+        causes=rests_on,
+        ends=ends(scenario, basis, lead) if lead else (),
+    )
+
+
+def _rival(ranked: list[Contender]) -> Contender | None:
+    """The cheapest of the family that does not win."""
+    family = ranked[0].name.startswith("colocated") if ranked else False
+    return next((one for one in ranked if one.name.startswith("colocated") is not family), None)
+
+
+def _lead_log2(contenders: tuple[Contender, ...]) -> float | None:
+    """log2 of one pool's cost over two pools'; None unless both families meet every limit."""
+    shared = [one.cost for one in contenders if one.feasible and one.name.startswith("colocated")]
+    apart = [one.cost for one in contenders if one.feasible and not one.name.startswith("colocated")]
+    return log2(min(shared) / min(apart)) if shared and apart else None
+
+
+def _reason(
+    contenders: tuple[Contender, ...], best: Contender | None, second: Contender | None, rests_on: tuple[Cause, ...]
+) -> str:
+    """One sentence on the outcome: what the winner's lead rests on, or what stops the others."""
+    if best is None:
+        return "no architecture meets every limit: " + "; ".join(_stopped(one) for one in contenders)
+    if second is None:
+        others = "; ".join(_stopped(one) for one in contenders if one is not best)
+        return f"{best.name} is the only one that meets every limit: {others}"
+    counts = f"{best.deployment.accelerators} accelerators against {second.deployment.accelerators}"
+    text = f"{best.name} needs {counts} of {second.name}"
+    cause = rests_on[0] if rests_on else None
+    if cause is not None and cause.lead_fraction is not None and second.cost > best.cost:
+        left = cause.lead_fraction
+        told = f"still cost {left:.0%} more" if left > 0.0 else f"cost {-left:.0%} less"
+        return f"{text}, most of all because of {cause.meaning}: without that the other family would {told}"
+    limit = second.binding
+    return f"{text}; {second.name} is held by {limit.name}: {limit.what_would_relax_it}" if limit is not None else text
+
+
+def _stopped(contender: Contender) -> str:
+    limit = contender.binding
+    if contender.plan is None or limit is None:
+        return f"{contender.name}: {contender.why_not}"
+    return f"{contender.name} misses {limit.name} by {-limit.slack_fraction:.0%}"
+
+
+def _rank(contender: Contender) -> tuple[float, int]:
+    return contender.cost, contender.deployment.accelerators
+
+
+def _contender(scenario: Scenario, found: Survey | None, name: str) -> Contender:
+    reason = _why_not(scenario, name)
+    if reason:
+        return Contender(name, None, reason)
+    plan = sized(scenario, lambda asked: _best(survey(asked, BUDGETS_PER_OCTAVE), name)) if found is None else None
+    plan = plan or (_best(found, name) if found is not None else None)
+    if plan is None or plan.deployment is None:
+        return Contender(name, None, "no worker of any allowed shape holds the model and its requests")
+    return Contender(name, plan)
+
+
+def _best(found: Survey, name: str) -> Plan:
+    """The best plan of one architecture, or one without a deployment."""
+    mine = [item for item in found.judged if ARCHITECTURES[name](item.candidate.deployment)]
+    return found.plan(mine[:1]) if mine else does_not_fit(found.scenario, found.load)
+
+
+def _why_not(scenario: Scenario, name: str) -> str:
+    """Why an architecture is not open to this scenario at all; empty when it is."""
+    if name == "colocated-chunked":
+        return why_not_mode(scenario.engine, "colocated-chunked")
+    pairs = product(scenario.prefill_accelerators, scenario.decode_accelerators)
+    kinds = {first.id == second.id for first, second in pairs}
+    if name == "heterogeneous" and False not in kinds:
+        return "the scenario offers one accelerator only; name a second one under hardware"
+    if name == "disaggregated" and True not in kinds:
+        return "prefill and decode have no accelerator in common"
+    return ""

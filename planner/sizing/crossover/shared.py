@@ -1,0 +1,255 @@
+"""One pool that does both phases in every cell: the fewest workers, over token budgets and over whole prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.queueing.colocated import Colocated, chunked, whole_prompt
+from planner.records import PROBABILITY, Deployment, Floats, Mode
+from planner.roofline.steps import mixed_s
+from planner.serving.colocated import LONE_BATCH, MEMORY_SIGMAS
+from planner.sizing.candidates import LATENCY_METRICS
+from planner.sizing.colocated import LARGEST_BUDGET, SMALLEST_BUDGET
+from planner.sizing.crossover.cells import Bid, Cells, Goal, Integers, Marks, cheapest, least_size, rows_at
+from planner.sizing.crossover.pools import Bought, first_token_holds, utilization_limit, whole
+from planner.sizing.crossover.workers import Shape
+
+BUDGETS = 24  # token budgets between the smallest and the largest, 20 % apart
+LEVELS = np.geomspace(1.0, 0.01, 25)  # of the batch at the highest load, falling
+PASSES = 1  # that move the linear step law to the batch it is used at
+TRIED = 4  # budgets that a cell tries in full
+BISECTIONS = 40
+MORE_WORKERS = 4.0
+GAP_SIGMAS = 2.3263
+
+
+@dataclass(frozen=True, eq=False)
+class Capacity:
+    """What one worker carries at every budget and batch, [laws, budgets, levels]."""
+
+    budgets: Floats
+    token_s: Floats  # [laws, budgets] one prompt token in a full step
+    rate: Floats  # requests/s
+    mean_gap_s: Floats
+    full_step_s: Floats  # at the 99th percentile of the batch
+
+
+def capacity(cells: Cells, shape: Shape, budgets: Floats) -> Capacity:
+    """At the highest load with headroom and at fractions of its batch (QUEUEING §4.2, without partial chunks).
+
+    Mixed steps take the share `top` of the time there: lambda = top C' / (I tf), with 1/gap = top/tf + (1 - top)/td.
+    """
+    laws, top = cells.laws, utilization_limit(cells)
+    prompt, steps = (laws.mean_input_tokens * shape.new_factor)[:, None], laws.mean_steps[:, None]
+    token_s = chunk_token_s(cells, shape, budgets, np.minimum(0.2 * budgets, 16.0)[None, :] + 0.0 * prompt)
+    for _ in range(2):
+        batch = _batch_at_load(shape, budgets, token_s, prompt, steps, top)
+        token_s = chunk_token_s(cells, shape, budgets, batch)
+    memory = np.maximum(shape.memory_batch, 1e-9)[:, None]
+    roomy = (np.sqrt(memory + MEMORY_SIGMAS**2 / 4.0) - MEMORY_SIGMAS / 2.0) ** 2  # b + 3.1 sqrt(b) = memory
+    batch = np.minimum(batch, roomy)[..., None] * LEVELS
+    td = _decode_s(shape, batch)
+    room = np.maximum(budgets[:, None] - batch, 1.0)
+    tf = td + token_s[..., None] * room
+    # lambda from the batch: lambda steps = b [lambda I/C' + (1 - lambda I tf/C')/td]
+    rate = batch / td / (steps[..., None] + batch * prompt[..., None] / room * (tf / td - 1.0))
+    reached = batch + GAP_SIGMAS * np.sqrt(batch)
+    longest = _decode_s(shape, reached) + token_s[..., None] * np.maximum(budgets[:, None] - reached, 1.0)
+    if "mixed-steps" in cells.without:
+        longest = _decode_s(shape, reached)
+    gap = np.where(rate > 0.0, batch / np.maximum(rate * steps[..., None], 1e-300), np.inf)  # no room: no rate
+    return Capacity(budgets, token_s, rate, gap, longest)
+
+
+def chunk_token_s(cells: Cells, shape: Shape, budgets: Floats, batch: Floats) -> Floats:
+    """Seconds that a prompt token adds to a full step beside `batch` requests, [laws, budgets]."""
+    laws = cells.laws
+    room = np.maximum(budgets - batch, 1.0)
+    seen = laws.seen_tokens[:, None]
+    cached = np.minimum(shape.hit_fraction[:, None] * seen, seen - 1.0)
+    full = mixed_s(shape.worker, batch, laws.context[0][:, None], room, seen, cached_tokens=cached).total_s
+    each = np.maximum(np.asarray(full) - _decode_s(shape, batch), 1e-9) / room
+    if "chunking" in cells.without:  # a token costs no more than one of a whole prompt
+        alone = shape.service_s @ laws.weights / (laws.mean_input_tokens * shape.new_factor)
+        each = np.minimum(each, alone[:, None])
+    return each
+
+
+def _decode_s(shape: Shape, batch: Floats) -> Floats:
+    """Decode steps at batches [laws, ...]."""
+    flat = batch.reshape(batch.shape[0], -1)
+    times = [np.interp(row, shape.batches, curve) for row, curve in zip(flat, shape.step_s, strict=True)]
+    return np.array(times).reshape(batch.shape)
+
+
+def _batch_at_load(shape: Shape, budgets: Floats, token_s: Floats, prompt: Floats, steps: Floats, top: float) -> Floats:
+    """The batch where mixed steps take the share `top` of the time, [laws, budgets]."""
+    low, high = np.zeros(token_s.shape), np.broadcast_to(budgets, token_s.shape).copy()
+    for _ in range(BISECTIONS // 2):
+        batch = (low + high) / 2.0
+        td, room = _decode_s(shape, batch), np.maximum(budgets - batch, 1e-9)
+        tf = td + token_s * room
+        leads_to = top * room * steps / prompt / (top + (1.0 - top) * tf / td)
+        short = leads_to > batch
+        low, high = np.where(short, batch, low), np.where(short, high, batch)
+    return low
+
+
+def colocated(cells: Cells, shapes: Sequence[Shape], mode: Mode) -> Bought:
+    """The cheapest pool of one mode in every cell."""
+    pools: list[SharedPool] = []
+    for shape in shapes:
+        tried = _proposals(cells, shape) if mode == "colocated-chunked" else [_whole_prompt_start(cells, shape)]
+        pools += [SharedPool.of(cells, shape, mode, *proposal) for proposal in tried]
+    if not pools:
+        return Bought.nothing(cells.count)
+    cost, winner = cheapest([Bid(pool.least * pool.shape.usd_per_hour, pool.cost) for pool in pools], cells.count)
+    gap_holds = np.any([np.isfinite(pool.least) for pool in pools], axis=0)
+    fits = np.any([pool.shape.memory_batch[cells.laws.of_cell] >= 1.0 for pool in pools], axis=0)
+    # whole prompts are started from load alone, so either target may be what no pool keeps
+    late = "ttft" if mode == "colocated-chunked" else "latency"
+    missing = np.where(~fits, "memory", np.where(gap_holds, late, "itl"))
+    return Bought(
+        cost,
+        [pools[index].deployment(cell) if index >= 0 else None for cell, index in enumerate(winner)],
+        [pools[index].limits(cell) if index >= 0 else (str(missing[cell]),) for cell, index in enumerate(winner)],
+    )
+
+
+Proposal = tuple[Floats, Floats, Floats]  # budget, seconds per prompt token, workers to start from; [cells]
+
+
+def _proposals(cells: Cells, shape: Shape) -> list[Proposal]:
+    """The budgets with the fewest workers by load, memory and gaps, at most TRIED of them."""
+    rows, count = cells.laws.of_cell, cells.count
+    budgets = np.round(np.geomspace(SMALLEST_BUDGET, LARGEST_BUDGET, BUDGETS) / 16.0) * 16.0
+    one = capacity(cells, shape, budgets)
+    ok = np.ones((count, budgets.size, LEVELS.size), dtype=bool)
+    for goal in cells.goals:
+        if goal.metric in LATENCY_METRICS:
+            mean = goal.metric == "tpot" or goal.statistic in ("mean", "p50")
+            value = (one.mean_gap_s if mean else one.full_step_s)[rows]
+            ok &= value <= goal.limit_s[:, None, None]
+    ok[..., :-1] |= ok[..., 1:]  # what holds lies between the levels: start above it, and let the full law decide
+    most = np.max(np.where(ok, one.rate[rows], 0.0), axis=2)
+    workers = np.where(most > 0.0, cells.requests_per_s[:, None] / np.maximum(most, 1e-12), np.inf)
+    bought = np.where(np.isfinite(workers), whole(cells, workers), np.inf)
+    # of equal pools the largest budget, whose prompts are done soonest
+    order = np.argsort(bought - 1e-6 * np.arange(budgets.size), axis=1, kind="stable")
+    found = []
+    each = np.arange(count)
+    for place in range(TRIED):
+        index = order[:, place]
+        found.append((budgets[index], one.token_s[rows, index], bought[each, index]))
+    return found
+
+
+def _whole_prompt_start(cells: Cells, shape: Shape) -> Proposal:
+    rows, laws = cells.laws.of_cell, cells.laws
+    prefill = (shape.service_s @ laws.weights)[rows]
+    memory = np.maximum(shape.memory_batch[rows], 1.0)
+    tokens_per_s = rows_at(shape.grid, shape.steps_per_s, rows, memory)
+    work = prefill + laws.mean_steps[rows] / tokens_per_s
+    token_s = np.maximum(prefill - shape.step_s[rows, 0], 1e-9) / (laws.mean_input_tokens * shape.new_factor)[rows]
+    low = whole(cells, cells.requests_per_s * work / utilization_limit(cells))
+    return np.full(cells.count, float(shape.role.token_budget)), token_s, low
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPool:
+    """One shape at one token budget per cell. `replicas` fills up as cells are asked about."""
+
+    cells: Cells
+    shape: Shape
+    mode: Mode
+    budgets: Floats
+    token_s: Floats
+    least: Floats  # workers by load, memory and gaps
+    replicas: Floats
+
+    @classmethod
+    def of(cls, cells: Cells, shape: Shape, mode: Mode, budgets: Floats, token_s: Floats, low: Floats) -> SharedPool:
+        fits = shape.memory_batch[cells.laws.of_cell] >= 1.0
+        return cls(cells, shape, mode, budgets, token_s, np.where(fits, low, np.inf), np.full(cells.count, np.inf))
+
+    def cost(self, chosen: Integers) -> Floats:
+        """The fewest workers that keep every goal, found and remembered."""
+        low = self.least[chosen]
+        high = np.ceil(low * MORE_WORKERS) + 16.0
+        if "integers" in self.cells.without:
+            found = np.where(self._holds(chosen, high), low, np.inf)
+        else:
+            found = least_size(self._holds, chosen, low, high)
+        self.replicas[chosen] = found
+        return found * self.shape.usd_per_hour
+
+    def _law(self, cells: Cells, chosen: Integers, replicas: Floats) -> Colocated:
+        """The forms of QUEUEING §4.2-4.3, linearized about the batch that they settle at."""
+        shape, laws, rows = self.shape, cells.laws, cells.laws.of_cell
+        rate, steps = cells.requests_per_s, laws.mean_steps[rows]
+        most = np.maximum(shape.memory_batch[rows], 1.0)
+        token_s, stretch = self.token_s[chosen], (laws.input_factor * shape.new_factor)[rows]
+        prefill = rate / replicas * (laws.mean_input_tokens * shape.new_factor)[rows] * token_s
+        batch = rate / replicas * steps * shape.step_s[rows, 0] * 1.2 / np.maximum(1.0 - prefill, 0.3)
+        lengths = (laws.relative_tokens, laws.weights, steps + 1.0)
+        others = shape.role.counted_others
+        for _ in range(PASSES):
+            base, slope = self._tangent(rows, np.clip(batch, 1.0, most))
+            if self.mode == "colocated-chunked":
+                budget = self.budgets[chosen]
+                law = chunked(rate, *lengths, base, slope, token_s, budget, replicas, others, stretch)
+            else:
+                law = whole_prompt(rate, *lengths, base, slope, token_s, replicas, others, stretch)
+            batch = np.where(np.isfinite(law.mean_batch), law.mean_batch, most)
+        return law
+
+    def _tangent(self, rows: Integers, batch: Floats) -> tuple[Floats, Floats]:
+        low, high = np.maximum(0.75 * batch, 1.0), 1.25 * batch + 1.0
+        at, below, above = (self.shape.step_at(rows, x) for x in (batch, low, high))
+        slope = np.clip((above - below) / np.maximum(high - low, 1e-9), 0.0, at / batch)
+        slope = np.where(batch < LONE_BATCH, 0.0, slope)
+        return at - slope * batch, slope
+
+    def _holds(self, chosen: Integers, replicas: Floats) -> Marks:
+        cells = self.cells.at(chosen)
+        law = self._law(cells, chosen, np.maximum(np.ceil(replicas), 1.0))
+        spread, memory = law.gaps.batch, self.shape.memory_batch[cells.laws.of_cell]
+        fits = spread.mean + MEMORY_SIGMAS * np.sqrt(spread.variance) <= np.maximum(memory, 1.0)
+        ok = law.stable & fits & (law.load <= utilization_limit(cells) * (1.0 + 1e-9))
+        for goal in cells.goals:
+            ok &= self._gap(goal, law) if goal.metric in LATENCY_METRICS else self._ttft(cells, goal, law)
+        return np.asarray(ok)
+
+    def _gap(self, goal: Goal, law: Colocated) -> Marks:
+        if goal.metric == "tpot" or goal.statistic == "mean":
+            return np.asarray(law.mean_itl_s <= goal.limit_s)
+        if "mixed-steps" in self.cells.without:
+            gaps = law.gaps.decode_s + law.gaps.decode_slope_s * law.gaps.batch.excess(np.asarray(0.99))
+            return np.asarray(gaps <= goal.limit_s)
+        return np.asarray(law.itl_quantile_s(PROBABILITY[goal.statistic]) <= goal.limit_s)
+
+    def _ttft(self, cells: Cells, goal: Goal, law: Colocated) -> Marks:
+        constants, rows = self.shape.role.constants, cells.laws.of_cell
+        gap_s, batch = np.where(law.stable, law.mean_itl_s, 1.0), np.where(law.stable, law.mean_batch, 1.0)
+        own = self.shape.service_s[rows] if self.mode == "colocated-whole-prompt" else law.own_s
+        own = constants.own_prefill_factor * np.where(law.stable[:, None], own, 1.0)
+        shift = constants.ttft_fixed_s + constants.ttft_steps * gap_s + constants.ttft_sequence_s * batch
+        wait = law.wait
+        if "queueing" in cells.without:
+            wait = replace(
+                wait, probability=0.0 * wait.probability, mean_s=0.0 * np.where(law.stable, wait.mean_s, 0.0)
+            )
+        stay = cells.laws.mean_steps[rows] * gap_s
+        return law.stable & first_token_holds(goal, wait, own, law.own_weights, shift, stay)
+
+    def deployment(self, cell: int) -> Deployment:
+        replicas = max(int(np.ceil(self.replicas[cell])), 1)
+        return Deployment(
+            self.mode, decode=replace(self.shape.pool, replicas=replicas, token_budget=int(self.budgets[cell]))
+        )
+
+    def limits(self, cell: int) -> tuple[str, ...]:
+        return ("ttft",) if self.replicas[cell] > self.least[cell] else ("colocated.utilization", "itl")

@@ -1,0 +1,131 @@
+"""Pictures: well-formed, deterministic, escaped, and nothing outside the frame."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.render.charts import (
+    Bar,
+    Contour,
+    Note,
+    Series,
+    bar_chart,
+    heat_map,
+    level_lines,
+    line_chart,
+)
+from planner.render.svg import Axis, Canvas, Entry, number, tick_text
+
+SVG = "{http://www.w3.org/2000/svg}"
+TOKENS = Axis("input", "tokens", 256.0, 131072.0, log=True)
+RATE = Axis("rate", "requests/s", 1.0, 1000.0, log=True)
+LENGTHS = [256.0, 2048.0, 16384.0, 131072.0]
+RATES = [1.0, 10.0, 100.0, 1000.0]
+FILLS = [["#0072b2", "#0072b2", "hatch:#777777", "#e69f00"]] * 4
+
+
+def heat() -> str:
+    values = [[1.0, 2.0, 3.0, None]] * 4
+    return heat_map(
+        "a < b & c",
+        TOKENS,
+        RATE,
+        LENGTHS,
+        RATES,
+        FILLS,
+        [Entry("<wins>", "#0072b2"), Entry("nothing", "#777777", pattern="hatch:#777777")],
+        contours=[Contour("2.5", level_lines(LENGTHS, RATES, values, 2.5))],
+        notes=[Note(2048.0, 10.0, "here")],
+        hatches=[("#777777", "#ffffff")],
+        source="source & date",
+    )
+
+
+def lines() -> str:
+    return line_chart(
+        "lines", TOKENS, RATE, [Series("one", [(300.0, 2.0), (900.0, None)]), Series("two", [(1e9, 2.0)])]
+    )
+
+
+def bars() -> str:
+    return bar_chart("bars", "cost", "USD/h", [Bar("a & b", [("prefill", 2.0), ("decode", 3.0)]), Bar("none", [])])
+
+
+@pytest.mark.parametrize("draw", [heat, lines, bars])
+def test_a_picture_is_one_well_formed_document_with_a_title_and_a_description(draw: object) -> None:
+    text = draw()  # type: ignore[operator]
+    root = ElementTree.fromstring(text)
+    assert root.tag == f"{SVG}svg" and root.attrib["role"] == "img"
+    assert root.find(f"{SVG}title").text and root.find(f"{SVG}desc").text  # type: ignore[union-attr]
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")  # nothing is fetched
+    assert text == draw()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("draw", [heat, lines, bars])
+def test_every_text_is_inside_the_picture_and_readable_at_half_size(draw: object) -> None:
+    root = ElementTree.fromstring(draw())  # type: ignore[operator]
+    texts = list(root.iter(f"{SVG}text"))
+    assert texts
+    for text in texts:
+        assert 0.0 <= float(text.attrib["x"]) <= 960.0 and 0.0 < float(text.attrib["y"]) <= 640.0
+        assert float(text.attrib["font-size"]) >= 15.0
+
+
+def test_axis_titles_carry_units_and_ticks_have_labels() -> None:
+    words = {text.text for text in ElementTree.fromstring(heat()).iter(f"{SVG}text")}
+    assert {"input [tokens]", "rate [requests/s]", "1k", "100k", "source & date"} <= words
+
+
+def test_equal_neighbors_are_one_area() -> None:
+    areas = re.findall(r'<rect x="[^>]*fill="#0072b2" stroke="none"', heat())
+    assert len(areas) == len(RATES)
+
+
+def test_a_line_breaks_where_there_is_no_value_and_outside_the_frame() -> None:
+    assert (
+        lines().count("<polyline") == len(TOKENS.ticks(7)) * 2 + len(RATE.ticks()) * 2 + 1 + 2
+    )  # ticks, point, legend
+
+
+def test_ticks_of_axes() -> None:
+    assert Axis("", "", 0.0, 140.0).ticks() == [0.0, 20.0, 40.0, 60.0, 80.0, 100.0, 120.0, 140.0]
+    assert TOKENS.ticks(6) == [300.0, 1000.0, 3000.0, 10000.0, 30000.0, 100000.0]
+    assert Axis("", "", 1.0, 12.0, log=True).ticks() == [1.0, 2.0, 5.0, 10.0]
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1.001, 1e9), st.booleans())
+def test_ticks_are_few_ascending_and_inside(low: float, factor: float, log: bool) -> None:
+    axis = Axis("", "", low, low * factor, log)
+    ticks = axis.ticks()
+    assert 1 <= len(ticks) <= 9 and ticks == sorted(ticks)
+    assert all(low * (1 - 1e-6) <= tick <= low * factor * (1 + 1e-6) for tick in ticks)
+
+
+@pytest.mark.parametrize(("low", "high", "log"), [(1.0, 1.0, False), (2.0, 1.0, False), (0.0, 1.0, True)])
+def test_an_axis_without_extent_is_refused(low: float, high: float, log: bool) -> None:
+    with pytest.raises(ValueError, match="axis"):
+        Axis("x", "s", low, high, log)
+
+
+def test_texts_of_numbers() -> None:
+    assert [tick_text(value) for value in (0.0, 0.05, 250.0, 4000.0, 1.5e6)] == ["0", "0.05", "250", "4k", "1.5M"]
+    assert [number(value) for value in (-0.001, 1.0, 2.345, 3.10)] == ["0", "1", "2.35", "3.1"]
+
+
+def test_a_contour_lies_where_the_value_is() -> None:
+    """On log axes a value that grows with log x passes 2.5 half way, in log x, between its grid values 2 and 3."""
+    found = level_lines(LENGTHS, RATES, [[1.0, 2.0, 3.0, 4.0]] * 4, 2.5)
+    assert len(found) == 1 and len(found[0]) == 4
+    assert all(abs(x - (2048.0 * 16384.0) ** 0.5) < 1e-6 for x, _ in found[0])
+    assert level_lines(LENGTHS, RATES, [[1.0, None, 3.0, 4.0]] * 4, 1.5) == []
+
+
+def test_text_is_escaped() -> None:
+    canvas = Canvas("<t>", "d & e")
+    canvas.text(1.0, 1.0, "a < b & c")
+    assert "a &lt; b &amp; c" in canvas.document() and '<title id="title">&lt;t&gt;' in canvas.document()

@@ -18,6 +18,7 @@ from planner.errors import Fault, InputError, printable
 if TYPE_CHECKING:
     from planner.render.text import Pen
 
+LEAST_COLUMNS = 40  # of a screen on which folding a table helps
 PROSE_COLUMNS = 100  # where nothing says how wide the reader's screen is
 
 
@@ -48,7 +49,7 @@ def screen(stream: TextIO) -> Screen:
     width = shutil.get_terminal_size((PROSE_COLUMNS, 24)).columns
     terminal = stream.isatty()
     known = terminal or os.environ.get("COLUMNS", "").isdigit()
-    return Screen(width, unicode, terminal and not plain, width if known else None)
+    return Screen(width, unicode, terminal and not plain, width if known and width >= LEAST_COLUMNS else None)
 
 
 def write_result(render: Callable[[Screen], str], out: Path | None) -> None:

@@ -45,6 +45,8 @@ _DOMAINS: Mapping[str, tuple[float, str, float, str]] = {
     "seconds": (1e-6, "1 us", 8.64e9, "100,000 d"),
     "bytes_per_s": (1e6, "1 MB/s", 1e14, "100 TB/s"),
     "usd_per_hour": (1e-4, "0.0001 USD/h", 1e9, "1,000,000,000 USD/h"),
+    "bytes": (1.0, "1 B", 1e18, "1 EB"),
+    "watts": (1.0, "1 W", 1e12, "1,000,000 MW"),
     "usd_per_mtok": (1e-6, "0.000001 USD/Mtok", 1e6, "1,000,000 USD/Mtok"),
 }
 # What to write after a key that was given without a value.

@@ -125,6 +125,15 @@ def with_hit_ratio(scenario: Scenario, factor: float) -> Scenario:
     return _working(scenario, changed)
 
 
+def with_acceptance(scenario: Scenario, factor: float) -> Scenario:
+    """The drafted tokens that are kept times `factor`, at most all of them."""
+    drafts = scenario.speculation
+    if drafts is None:
+        return scenario
+    kept = min(drafts.accepted_tokens * factor, float(drafts.draft_tokens))
+    return replace(scenario, speculation=replace(drafts, accepted_tokens=kept))
+
+
 def with_network(scenario: Scenario, factor: float) -> Scenario:
     """Every network card at `factor` of its rate."""
     if scenario.network_bytes_per_s is not None:

@@ -235,7 +235,7 @@ def sweep(plan: Plan, variable: Variable, values: Sequence[float]) -> Sweep:
     return Sweep(plan, study.basis, study.base, variable, points, knee, tightest)
 
 
-_ASKED = (
+ASKED = (
     ("load", "load -20%", 0.8),
     ("load", "load +20%", 1.2),
     ("input", "input x0.5", 0.5),
@@ -246,6 +246,8 @@ _ASKED = (
     ("long outputs", "long outputs x2", 2.0),
     ("hit ratio", "hit ratio x0.5", 0.5),
     ("hit ratio", "hit ratio x1.2", 1.2),
+    ("acceptance", "acceptance x0.7", 0.7),
+    ("acceptance", "acceptance x1.3", 1.3),
     ("step time", "step time -15%", STEP_FACTORS[0]),
     ("step time", "step time +15%", STEP_FACTORS[1]),
     ("network", "network x0.5", 0.5),
@@ -259,9 +261,10 @@ def _questions(study: _Study) -> Iterator[Case]:
         "long prompts": float(np.ptp(workload.lengths.input_tokens)) > 0.0,
         "long outputs": float(np.ptp(workload.lengths.output_tokens)) > 0.0,
         "hit ratio": workload.prefix_hit_fraction > 0.0 or workload.lengths.cached_tokens is not None,
+        "acceptance": study.scenario.speculation is not None,
         "network": study.deployment.prefill is not None,
     }
-    for name, label, value in _ASKED:
+    for name, label, value in ASKED:
         if present.get(name, True):
             yield study.changed_question(label, VARIABLES[name], value)
     label, scv = ("arrivals SCV 4", BURSTY_SCV) if workload.arrivals is None else ("arrivals Poisson", 1.0)

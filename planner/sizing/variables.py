@@ -52,6 +52,16 @@ VARIABLES = {
         ),
         Variable("step time", "time of every engine step, as a factor", Setting, low=0.1, high=10.0),
         Variable(
+            "hit ratio",
+            "prompt tokens found in a cache, as a factor",
+            lambda s, x: Setting(changes.with_hit_ratio(s, x)),
+        ),
+        Variable(
+            "acceptance",
+            "drafted tokens that are kept, as a factor",
+            lambda s, x: Setting(changes.with_acceptance(s, x)),
+        ),
+        Variable(
             "network", "rate of every network card, as a factor", lambda s, x: Setting(changes.with_network(s, x))
         ),
         Variable(

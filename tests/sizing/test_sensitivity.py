@@ -9,11 +9,11 @@ import pytest
 import small_scenarios as small
 
 from planner import sizing
-from planner.records import Budget, Deployment, Plan, Pool, Scenario
+from planner.records import Budget, Deployment, Plan, Pool, Scenario, Speculation
 from planner.serving.predict import evaluate_at
 from planner.serving.traffic import traffic
 from planner.sizing import changes
-from planner.sizing.sensitivity import Case, Sensitivity, sensitivity, sweep
+from planner.sizing.sensitivity import ASKED, Case, Sensitivity, sensitivity, sweep
 from planner.sizing.variables import VARIABLES
 
 RATE = 38.0  # what the small plan carries with little to spare
@@ -160,3 +160,23 @@ def test_slower_and_more_never_helps() -> None:
         points = sweep(planned(), VARIABLES[name], [0.7, 1.0, 1.3]).points
         slack = [point.slack_fraction for point in points]
         assert slack == sorted(slack, reverse=True)
+
+
+def test_acceptance_of_drafts_where_there_are_any() -> None:
+    found = sensitivity(planned(speculation=Speculation(draft_tokens=3, accepted_tokens=1.5)))
+    fewer, more = case(found, "acceptance x0.7"), case(found, "acceptance x1.3")
+    assert fewer.outcome is not None and more.outcome is not None and found.base.outcome is not None
+    assert fewer.outcome.decode.utilization > found.base.outcome.decode.utilization > more.outcome.decode.utilization
+    assert all("acceptance" not in item.name for item in sensitivity(planned()).cases)
+
+
+def test_hits_where_there_are_any() -> None:
+    base = small.scenario(requests_per_s=RATE)
+    found = sensitivity(planned(workload=replace(base.workload, prefix_hit_fraction=0.5)))
+    fewer, more = case(found, "hit ratio x0.5"), case(found, "hit ratio x1.2")
+    assert fewer.outcome is not None and more.outcome is not None
+    assert fewer.outcome.ttft_s["p99"] > more.outcome.ttft_s["p99"]
+
+
+def test_every_question_has_its_variable() -> None:
+    assert {name for name, _, _ in ASKED} <= VARIABLES.keys()

@@ -81,8 +81,10 @@ def test_yaml_is_what_it_says(block: str, tmp_path: Path) -> None:
     value = yamlfile.parse(block.encode(), "block.yaml").value
     if "workload" in value and "model" in value:
         shutil.copytree(ROOT / "docs" / "examples" / "data", tmp_path / "data")
-        (tmp_path / "scenario.yaml").write_text(block, encoding="utf-8")
-        assert load_scenario(tmp_path / "scenario.yaml").targets
+        scenario = tmp_path / "tutorial" / "scenario.yaml" if "../data/" in block else tmp_path / "scenario.yaml"
+        scenario.parent.mkdir(exist_ok=True)
+        scenario.write_text(block, encoding="utf-8")
+        assert load_scenario(scenario).targets
     elif "id" in value and "memory" in value:
         (tmp_path / f"{value['id']}.yaml").write_text(block, encoding="utf-8")
         assert Catalog([tmp_path]).accelerator(value["id"]).memory_bytes > 0

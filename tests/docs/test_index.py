@@ -1,0 +1,37 @@
+"""docs/README.md leads to every page, and every room of the house is drawn."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from excerpts import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *(DOCS / "notebooks").glob("*.py")])
+
+
+def linked(page: Path) -> set[Path]:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    return {(page.parent / link).resolve() for link in links if "://" not in link}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_the_index_links_every_page(page: Path) -> None:
+    assert page == DOCS / "README.md" or page in linked(DOCS / "README.md")
+
+
+def test_the_readme_leads_to_the_index() -> None:
+    assert DOCS / "README.md" in linked(ROOT / "README.md")
+
+
+def test_every_room_is_drawn() -> None:
+    rooms = {path.parent.name for path in (ROOT / "planner").glob("*/__init__.py")}
+    drawing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("```text")[1].split("```")[0]
+    assert rooms and all(re.search(rf"\b{room}\b", drawing) for room in rooms)
+
+
+def test_the_rules_name_tests_that_exist() -> None:
+    named = re.findall(r"`(tests/[\w/.]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert named and all((ROOT / path).exists() for path in named)

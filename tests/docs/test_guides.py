@@ -18,8 +18,8 @@ from planner.files.scenario import load_scenario
 
 WRITTEN = (
     *PAGES,
-    *sorted(ROOT.glob("docs/guides/*.md")),
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
     *sorted(ROOT.glob("*/README.md")),
     *sorted(ROOT.glob("docs/*/**/README.md")),
 )

@@ -35,3 +35,15 @@ def test_every_room_is_drawn() -> None:
 def test_the_rules_name_tests_that_exist() -> None:
     named = re.findall(r"`(tests/[\w/.]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     assert named and all((ROOT / path).exists() for path in named)
+
+
+def test_the_readme_quotes_the_accuracy_page() -> None:
+    measured = {}
+    for line in (DOCS / "accuracy.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        measured.setdefault(cells[0].partition(" (")[0], cells[1:])
+    table = (ROOT / "README.md").read_text(encoding="utf-8").split("| left out | runs | TPOT | TTFT |\n")[1]
+    quoted = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.split("\n\n")[0].splitlines()[1:]]
+    assert len(quoted) == 4
+    for name, runs, tpot, ttft in quoted:
+        assert [runs, tpot, ttft] == [measured[name][0], measured[name][1], measured[name][4]]

@@ -44,8 +44,6 @@ _DOMAINS: Mapping[str, tuple[float, str, float, str]] = {
     "requests_per_s": (1 / 86400, "1 /d", 1e6, "1,000,000 /s"),
     "seconds": (1e-6, "1 us", 8.64e9, "100,000 d"),
     "bytes_per_s": (1e6, "1 MB/s", 1e14, "100 TB/s"),
-    "bytes": (1e6, "1 MB", 1e18, "1,000,000 TB"),
-    "watts": (1.0, "1 W", 1e10, "10,000 MW"),
     "usd_per_hour": (1e-4, "0.0001 USD/h", 1e9, "1,000,000,000 USD/h"),
     "bytes": (1.0, "1 B", 1e18, "1 EB"),
     "watts": (1.0, "1 W", 1e12, "1,000,000 MW"),

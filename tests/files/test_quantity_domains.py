@@ -28,8 +28,8 @@ def test_a_usual_size_is_read(line: str, tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("budgets: {watts: 0.1 W}", "want at least 1 W"),
-        ("budgets: {watts: 20000 MW}", "want at most 10,000 MW"),
-        ("kv_tiers: {host-dram: 1 kB}", "want at least 1 MB"),
+        ("budgets: {watts: 2000000 MW}", "want at most 1,000,000 MW"),
+        ("kv_tiers: {host-dram: 0 kB}", "is not above zero"),
     ],
 )
 def test_an_odd_size_is_named(line: str, said: str, tmp_path: Path) -> None:

@@ -56,22 +56,21 @@ def test_cliffs_lie_between_the_measured_points() -> None:
     assert far.lost_at_factor == pytest.approx(600e9 / 140_544 / 84_900, rel=0.25)
 
 
-@pytest.mark.parametrize(
-    ("users", "offload", "name", "factor"),
-    [
-        (8, "on", "median_ttft_s", 1.5),
-        (8, "off", "median_ttft_s", 1.5),
-        (64, "on", "mean_ttft_s", 1.5),
-        (64, "off", "mean_ttft_s", 1.5),
-        (32, "on", "mean_ttft_s", 5.0),
-    ],
-)
-def test_first_tokens_of_each_regime(users: int, offload: str, name: str, factor: float) -> None:
-    """In memory, waiting for room with nothing found, and waiting for room with hits in host memory.
+@pytest.mark.parametrize(("users", "offload", "factor"), [(64, "on", 1.5), (64, "off", 1.5), (32, "on", 5.0)])
+def test_waits_for_room(users: int, offload: str, factor: float) -> None:
+    """Nothing found, and hits in host memory.
 
     The last is barely past the edge, where the wait is a small difference of large numbers: the run held 21 requests
     at a time, the form 24, and its steps were a third longer.
     """
-    measured = float(ROWS[users, offload][name])
+    measured = float(ROWS[users, offload]["mean_ttft_s"])
     predicted = settled(plant(offload == "on"), "cold", float(users)).flow.ttft_s
     assert measured / factor <= predicted <= measured * factor
+
+
+@pytest.mark.parametrize("offload", ["on", "off"])
+def test_first_tokens_with_everything_in_memory(offload: str) -> None:
+    """The run begins with the first prompts of all users at once, which pulls its mean away from its median."""
+    row = ROWS[8, offload]
+    predicted = settled(plant(offload == "on"), "cold", 8.0).flow.ttft_s
+    assert float(row["median_ttft_s"]) <= predicted <= float(row["mean_ttft_s"])

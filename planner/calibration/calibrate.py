@@ -15,7 +15,7 @@ from planner.records import ClosedLoop, Floats, Measurement
 from planner.serving.closed_loop import solve
 from planner.serving.stacked import CONSTANTS, as_row
 
-LEAST_GAIN = 0.15  # share of its prior doubt that runs must take from a constant before it is moved
+LEAST_GAIN = 0.1  # share of its prior doubt that runs must take from a constant before it is moved
 _DOUBT = 2.0  # a user's own setting may lie further out than one group of the measured runs from another
 
 

@@ -190,12 +190,15 @@ LLAMA = LLAMA.replace("tp: 8", "tp: 1")
 def test_results_of_every_tool_become_an_overlay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    (tmp_path / "scenario.yaml").write_text(LLAMA)
+    deployed = {"vllm_serving_seconds.json": SCENARIO, "vllm_recorder.jsonl": LLAMA.replace("h100-sxm", "rtx-4090")}
+    (tmp_path / "scenario.yaml").write_text(deployed.get(name, LLAMA))
     result = RUNS.parents[1] / "bench" / name
     assert call(monkeypatch, "calibrate", str(result), "--deployment", str(tmp_path / "scenario.yaml")) == 0
     text = capsys.readouterr().out
     (tmp_path / "vllm.yaml").write_text(text)
-    assert ("meta-llama/Llama-3.1-8B", "h100-sxm") in Catalog([tmp_path / "vllm.yaml"]).engine("vllm").measured_cells
+    scenario = yaml.safe_load((tmp_path / "scenario.yaml").read_text())
+    cell = (scenario["model"], scenario["deployment"]["colocated"]["accelerator"])
+    assert cell in Catalog([tmp_path / "vllm.yaml"]).engine("vllm").measured_cells
     assert "error before -> after" in text
 
 
@@ -208,6 +211,33 @@ def test_a_profile_of_the_user_is_what_runs_are_added_to(
     assert call(monkeypatch, "calibrate", files[0], "--deployment", files[1], "--catalog", str(own)) == 0
     overlay = yaml.safe_load(capsys.readouterr().out)
     assert (overlay["version"], overlay["token_budget"]) == ("mine", 4096)
+
+
+def test_runs_with_speculation_are_no_measure_of_steps(
+    tmp_path: Path, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(files[1]).write_text(SCENARIO + "speculation: {draft_tokens: 3, accepted_tokens: 2}\n")
+    assert call(monkeypatch, "calibrate", files[0], "--deployment", files[1]) == 2
+    assert "speculation: constants are fitted to runs without it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["validate", "evaluate"])
+def test_a_wider_coverage_widens_intervals(
+    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    target = str(RUNS) if command == "validate" else files[1]
+    widths = []
+    for coverage in ("0.5", "0.8", "0.9", "0.95"):
+        assert call(monkeypatch, command, target, "--coverage", coverage, "--format", "json") == 0
+        document = json.loads(capsys.readouterr().out)
+        if command == "validate":
+            row = document["rows"][0]
+            low, high = row["tpot_low_s"], row["tpot_high_s"]
+        else:
+            low, high = document["prediction"]["intervals"]["itl_s"]["mean"]
+            assert document["prediction"]["coverage"] == float(coverage)
+        widths.append(high / low)
+    assert widths == sorted(set(widths))
 
 
 def test_a_file_without_requests_in_flight_needs_them(

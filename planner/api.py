@@ -12,6 +12,7 @@ are those of docs/nomenclature.md; docs/python.md has the whole interface.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
@@ -150,7 +151,7 @@ def size(scenario: Scenario) -> PlanResult:
     FieldError
         A value of the scenario that the model, the hardware or the engine cannot take.
     """
-    return PlanResult(**_fields(sizing.size(scenario)))
+    return PlanResult(**_fields(sizing.size(_checked(scenario))))
 
 
 def evaluate(scenario: Scenario, deployment: Deployment | None = None) -> PlanResult:
@@ -162,7 +163,7 @@ def evaluate(scenario: Scenario, deployment: Deployment | None = None) -> PlanRe
         There is none, or it cannot run.
     """
     asked = scenario if deployment is None else replace(scenario, deployment=deployment)
-    return PlanResult(**_fields(sizing.evaluate(asked)))
+    return PlanResult(**_fields(sizing.evaluate(_checked(asked))))
 
 
 def simulate(
@@ -183,6 +184,19 @@ def simulate(
         raise FieldError("hardware.accelerators", "no candidate can hold the model, so there is nothing to simulate")
     setting = Setting(requests=requests, seed=seed)
     return SimulationResult(**_fields(run(scenario, plan.deployment, setting)), plan=plan, setting=setting)
+
+
+def _checked(scenario: Scenario) -> Scenario:
+    """The scenario, where what a program may have replaced in it still is what a file could hold."""
+    rate = scenario.workload.requests_per_s
+    if not (math.isfinite(rate) and rate > 0.0):
+        raise FieldError("workload.requests", f"{rate} requests/s; give a finite rate above zero")
+    known = {one.id for one in (*scenario.prefill_accelerators, *scenario.decode_accelerators)}
+    for pool in scenario.deployment.pools if scenario.deployment else ():
+        if pool.accelerator not in known:
+            names = ", ".join(sorted(known))
+            raise FieldError("deployment", f"{pool.accelerator} is none of the scenario's accelerators: {names}")
+    return scenario
 
 
 def _fields(record: Plan | Simulation | Trace) -> dict[str, Any]:

@@ -7,6 +7,7 @@
 from dataclasses import replace
 
 from planner import evaluate, load_scenario
+from planner.render import svg
 
 scenario = load_scenario("docs/examples/heterogeneous.yaml")
 plan = evaluate(scenario)  # the deployment that the file gives
@@ -30,3 +31,23 @@ for point in points:
     bar = "█" * round(30 * row["itl_s.p99"] / longest)
     rate, busy = point.scenario.workload.requests_per_s, point.prediction.decode.utilization
     print(f"{rate:5.1f} /s  decode {100 * busy:3.0f}% busy  ITL p99 {1000 * row['itl_s.p99']:5.1f} ms  {bar}")
+
+# %% [markdown]
+# The same as a picture, drawn without a plotting library. In a notebook: `IPython.display.SVG(picture)`.
+
+# %%
+rates = [point.scenario.workload.requests_per_s for point in points]
+gaps_ms = [1000 * point.to_records()[0]["itl_s.p99"] for point in points]
+limit_ms = 1000 * next(target.limit_s for target in scenario.targets if target.metric == "itl")
+frame = svg.framed(
+    "ITL P99 over load",
+    f"ITL P99 from {gaps_ms[0]:.1f} ms at {rates[0]:.0f} requests/s to {gaps_ms[-1]:.1f} ms at {rates[-1]:.0f}",
+    svg.Axis("load", "requests/s", 0.0, max(rates)),
+    svg.Axis("ITL P99", "ms", 0.0, 1.2 * max(*gaps_ms, limit_ms)),
+    source=f"planner, {scenario.name}; dashed: the target",
+)
+frame.draw()
+frame.canvas.line([frame.at(0.0, limit_ms), frame.at(max(rates), limit_ms)], svg.RED, dash="10 5")
+frame.canvas.line([frame.at(x, y) for x, y in zip(rates, gaps_ms, strict=True)], svg.BLUE)
+picture = frame.canvas.document()
+print(f"a picture of {len(picture):,} characters of SVG")

@@ -17,7 +17,7 @@ import small_scenarios
 import planner
 from planner.api import PlanResult, SimulationResult, TraceResult, _fields
 from planner.errors import FieldError
-from planner.records import Plan
+from planner.records import Deployment, Plan, Pool
 from planner.review.document import document
 
 ROOT = Path(__file__).parents[2]
@@ -151,6 +151,20 @@ def test_a_given_deployment_is_evaluated() -> None:
 def test_nothing_to_evaluate_is_said() -> None:
     with pytest.raises(FieldError):
         planner.evaluate(small_scenarios.scenario())
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf])
+def test_a_rate_that_no_file_could_hold_is_refused(rate: float) -> None:
+    scenario = small_scenarios.scenario(deployment=small_scenarios.SPLIT, requests_per_s=rate)
+    for ask in (planner.size, planner.evaluate, planner.simulate):
+        with pytest.raises(FieldError, match="above zero"):
+            ask(scenario)
+
+
+def test_an_accelerator_that_the_scenario_lacks_is_named() -> None:
+    other = Deployment("colocated-chunked", decode=Pool("b200", 1))
+    with pytest.raises(FieldError, match="b200 is none of"):
+        planner.evaluate(small_scenarios.scenario(), other)
 
 
 def test_the_package_lists_its_functions_and_loads_none() -> None:

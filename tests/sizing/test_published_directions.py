@@ -65,8 +65,8 @@ FRACTIONS = frozenset({"integers"})
 )
 def test_signs_of_the_crossover_table(input_tokens: float, output_tokens: float, published: dict[float, float]) -> None:
     """MODELLING §8, 70B bf16 on H100: requests/s per GPU of two pools over one at a P99 ITL bound, where they differ
-    clearly. Ours may use prefill at tp 2 as well, which favors two pools at long prompts: loose bounds at 8K, .85 there,
-    are a tie here."""
+    clearly. Ours may use prefill at tp 2 as well, which favors two pools at long prompts: loose bounds at 8K, .85
+    there, are a tie here."""
     rate = 400.0 * 512.0 / input_tokens
     of = question(LLAMA, "h100-sxm", input_tokens, output_tokens, (Target("itl", "p99", 0.05),), rate)
     found = costs(of, FRACTIONS, itl=list(published))

@@ -45,11 +45,6 @@ VARIABLES = {
             "how often the longest tenth of the outputs comes, as a factor",
             lambda s, x: Setting(changes.with_long(s, "output", x)),
         ),
-        Variable(
-            "hit ratio",
-            "prompt tokens found in a cache, as a factor",
-            lambda s, x: Setting(changes.with_hit_ratio(s, x)),
-        ),
         Variable("step time", "time of every engine step, as a factor", Setting, low=0.1, high=10.0),
         Variable(
             "hit ratio",

@@ -24,7 +24,7 @@ from planner.files import scenario as scenario_files
 from planner.files import traces as trace_files
 from planner.records import Deployment, InputFile, Plan, Scenario, Trace
 from planner.simulation.result import Simulation
-from planner.simulation.simulate import Setting
+from planner.simulation.simulate import Setting, without_caches
 from planner.simulation.simulate import simulate as run
 
 Document = dict[str, Any]
@@ -68,9 +68,9 @@ class SimulationResult(Simulation):
 
     def to_dict(self) -> Document:
         """The document of `planner simulate --format json`."""
-        from planner.cli.simulate import document
+        from planner.review.simulation import simulation_document
 
-        return document(self.plan, self, self.setting)
+        return simulation_document(self.plan, self, self.setting)
 
     def to_records(self) -> list[Row]:
         """One flat row for every statistic of every latency: predicted, simulated, confidence, difference."""
@@ -79,7 +79,7 @@ class SimulationResult(Simulation):
         return simulation_rows(self.to_dict())
 
     def __repr__(self) -> str:
-        from planner.cli.simulate import to_text
+        from planner.render.simulation import to_text
         from planner.render.text import Pen
 
         return to_text(self.to_dict(), Pen()).rstrip("\n")
@@ -178,12 +178,13 @@ def simulate(
     FieldError
         The deployment cannot run, or nothing fits.
     """
-    given = deployment or scenario.deployment
-    plan = evaluate(scenario, given) if given is not None else size(scenario)
+    asked = without_caches(scenario)
+    given = deployment or asked.deployment
+    plan = evaluate(asked, given) if given is not None else size(asked)
     if plan.deployment is None:
         raise FieldError("hardware.accelerators", "no candidate can hold the model, so there is nothing to simulate")
     setting = Setting(requests=requests, seed=seed)
-    return SimulationResult(**_fields(run(scenario, plan.deployment, setting)), plan=plan, setting=setting)
+    return SimulationResult(**_fields(run(asked, plan.deployment, setting)), plan=plan, setting=setting)
 
 
 def _checked(scenario: Scenario) -> Scenario:

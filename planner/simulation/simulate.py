@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from planner.engines.constants import serving_constants
 from planner.engines.memory import RoleName
 from planner.engines.rules import why_not
 from planner.errors import FieldError
-from planner.records import Accelerator, Deployment, EngineConstants, Floats, Pool, Scenario
+from planner.records import Accelerator, Deployment, EngineConstants, Floats, Note, Pool, Scenario
 from planner.roofline.collectives import LINE_FRACTION, SET_UP_S
 from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import kv_bytes_per_rank_for, memory
@@ -77,6 +77,14 @@ class _Role:
         chunks = np.ceil(prompt_tokens / self.plan.schedule.token_budget)
         chunk, none = prompt_tokens / chunks, np.zeros_like(prompt_tokens)
         return np.asarray(step_floor_s(self.worker, none, none, chunk, prompt_tokens, chunk) * chunks)
+
+
+def without_caches(scenario: Scenario) -> Scenario:
+    """The scenario without prefix caches: a simulation has none, so the prediction beside it must do without too."""
+    if scenario.workload.blocks is None:
+        return scenario
+    note = Note("caution", "simulated without prefix caches, and predicted without them here as well")
+    return replace(scenario, workload=replace(scenario.workload, blocks=None), notes=(*scenario.notes, note), tiers=())
 
 
 def simulate(

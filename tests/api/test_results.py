@@ -179,3 +179,10 @@ def test_the_package_lists_its_functions_and_loads_none() -> None:
 def test_the_stub_names_what_the_package_has() -> None:
     stub = (ROOT / "planner" / "__init__.pyi").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^from planner.api import (\w+) as \1$", stub, re.MULTILINE)) == sorted(planner._API)
+
+
+def test_a_trace_with_blocks_is_simulated_and_predicted_without_caches() -> None:
+    scenario = planner.load_scenario(ROOT / "docs" / "examples" / "kv-mooncake.yaml")
+    found = planner.simulate(scenario, requests=20)
+    assert found.plan.scenario.workload.blocks is None
+    assert any("without prefix caches" in note["text"] for note in found.plan.to_dict()["notes"])

@@ -55,7 +55,13 @@ def _end(end: Document) -> Row:
 def _amount(unit: str, value: float) -> str:
     """Two digits: an end is no sharper than the prediction."""
     rounded = float(f"{value:.2g}")
-    return value_text(rounded, unit) if unit in ("s", "requests/s", "bytes/s") else f"{rounded:,.4g}"
+    return (
+        value_text(rounded, unit)
+        if unit in ("s", "requests/s", "bytes/s")
+        else f"{rounded:,.0f}"
+        if rounded >= 100.0
+        else f"{rounded:g}"
+    )
 
 
 def _outcome(document: Document, pen: Pen) -> str:

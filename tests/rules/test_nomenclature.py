@@ -28,7 +28,9 @@ from planner.review.document import document, gate_document
 from planner.review.explain import explain_document
 from planner.review.sensitivity import sensitivity_document, sweep_document
 from planner.review.sessions import sessions_document
+from planner.review.simulation import simulation_document
 from planner.review.trace import trace_document
+from planner.simulation.simulate import Setting, simulate
 from planner.sizing import compare
 from planner.sizing.crossover.map import crossover_map
 from planner.sizing.sensitivity import sensitivity, sweep
@@ -107,6 +109,14 @@ def test_hardware_names_are_listed() -> None:
 def test_model_names_are_listed() -> None:
     assert missing([model_document(load_model(name, ROOT), "bf16") for name in MODELS]) == set()
     assert missing([asdict(entry) for entry in summaries()]) == set()
+
+
+@pytest.mark.parametrize("lost", ["", "decode"])
+def test_simulation_names_are_listed(lost: str) -> None:
+    asked = scenario(deployment=small.SPLIT, requests_per_s=5.0)
+    setting = Setting(requests=40, fail=lost)
+    found = simulate(asked, small.SPLIT, setting)
+    assert missing(simulation_document(sizing.evaluate(asked), found, setting)) == set()
 
 
 def test_trace_names_are_listed() -> None:

@@ -51,8 +51,10 @@ def _fields(values: Mapping[str, Any], pen: Pen, skip: tuple[str, ...] = ()) -> 
 
 def _engine(engine: Mapping[str, Any], pen: Pen) -> list[str]:
     nested = ("constants", "memory_rule")
-    plain = _fields(engine, pen, skip=("id", "version", *nested))
+    plain = _fields(engine, pen, skip=("id", "version", "applied", *nested))
     rules = [_named(name.replace("_", " "), engine[name], pen) for name in nested]
+    applied = engine.get("applied") or {}
+    rules += [_named(f"constants as applied to {pool}", values, pen) for pool, values in applied.items()]
     return plain + [line for lines in rules for line in lines]
 
 

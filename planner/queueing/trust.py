@@ -64,7 +64,7 @@ _ROUTED = {
     SHORTEST: ((-0.28, 0.35), (-0.20, 0.28)),
     TWO_CHOICES: ((-0.25, 0.25), (-0.20, 0.22)),
     ROUND_ROBIN: ((-0.35, 0.35), (-0.015, 0.015)),
-    IN_FLIGHT: ((-0.45, 0.45), (-0.45, 0.45)),
+    IN_FLIGHT: ((-0.55, 0.6), (-0.55, 0.6)),
 }
 _MOST = 0.8  # a quantile is never said to be more than 5 times too short
 _TABULATED_SLACK, _FITTED_SLACK, _BODY_SLACK = 0.02, 0.03, 0.08  # of a mean delay
@@ -144,10 +144,12 @@ class Accuracy:
         inexact = self.refined < 2
         heavy = np.full(self.load.shape, self.heavy_share > 0.6 and inexact)
         edge = np.abs(self.probability / (1.0 - q) - 1.0) <= 0.2
+        blind = np.full(self.load.shape, self.policy == IN_FLIGHT) & (self.servers > 1)
         regular = np.full(self.load.shape, self.arrival_scv < 1.0) & (self.servers > 1)
         return [
             (heavy, CAUTION, "the largest 1 % of jobs carry most of the second moment"),
             ((self.service_scv > 6.0) & inexact, CAUTION, "very uneven jobs"),
+            (blind, CAUTION, "the router hardly sees which server has a queue: long waits are right to a factor of 2"),
             ((self.load > 0.97) & fitted, CAUTION, "load beyond the range the recipe was checked on"),
             (edge & inexact, CAUTION, f"{named(q)} lies at the edge of not waiting at all"),
             (regular, CAUTION, "arrivals more regular than Poisson: waits of many servers are rough"),

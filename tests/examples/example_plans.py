@@ -11,7 +11,8 @@ from planner.serving.role import Role, build_role
 from planner.serving.traffic import Traffic, traffic
 
 FOLDER = Path(__file__).parents[2] / "docs" / "examples"
-NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+# Examples with caches are left out: the witnesses here compute every token of a prompt.
+NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml") if not path.stem.startswith("kv-")))
 
 
 @cache

@@ -66,16 +66,18 @@ def test_itl_of_a_shared_engine_is_that_of_its_steps(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("router", "weight", "mean", "p99"), [("queue-aware", 4, 0.14, 0.2), ("least-outstanding", 1, 0.17, 0.36)]
+    ("router", "weight", "mean", "least", "most"),
+    [("queue-aware", 4, 0.14, 0.8, 1.2), ("least-outstanding", 1, 0.17, 0.45, 1.6)],
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_ttft_of_a_shared_engine_is_that_of_its_steps(
-    name: str, router: Router, weight: int, mean: float, p99: float
+    name: str, router: Router, weight: int, mean: float, least: float, most: float
 ) -> None:
     """W + kT own + f0 + fr step + fN batch, with W and own from the steps; the less of it is fixed, the more W counts.
 
     A router that counts a waiting prompt as four that decode sees the queues; one that counts all alike sends prompts
-    to engines whose prefill is busy, and P99 can be several times as long.
+    to engines whose prefill is busy, and P99 can be several times as long. There it is marked: right to a factor of 2,
+    because prompts that are read together also end together and draw the next ones to the same engine.
     """
     deployment, _ = chunked(name)
     scenario = replace(examples.scenario(name), router=router)
@@ -89,4 +91,4 @@ def test_ttft_of_a_shared_engine_is_that_of_its_steps(
     )
     ttft = waits + constants.own_prefill_factor * prompts + shift
     assert prediction.ttft_s["mean"] == pytest.approx(float(ttft.mean()), rel=mean)
-    assert prediction.ttft_s["p99"] == pytest.approx(float(np.quantile(ttft, 0.99)), rel=p99)
+    assert least <= prediction.ttft_s["p99"] / float(np.quantile(ttft, 0.99)) <= most

@@ -12,7 +12,6 @@ from planner.records.answer import (
     FormulaBand,
     Limit,
     Money,
-    Note,
     Plan,
     PoolSpare,
     PoolState,
@@ -22,6 +21,7 @@ from planner.records.answer import (
     TierState,
     TransferState,
 )
+from planner.records.common import Floats, Note
 from planner.records.engine import (
     ConnectorRule,
     DeviceDefault,
@@ -44,7 +44,6 @@ from planner.records.model import (
     RecurrentMixer,
     SoftmaxAttention,
 )
-from planner.records.numbers import Floats
 from planner.records.question import (
     DECODE_TOKEN_BUDGET,
     METRICS,

@@ -6,14 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from planner.records.common import Note
 from planner.records.hardware import Provenance
 from planner.records.question import Deployment, FailureDomain, Scenario
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    level: Literal["info", "caution", "warning"]
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from planner.records.answer import Note
+from planner.records.common import Note
 from planner.records.engine import EngineProfile
 from planner.records.hardware import Accelerator, KvTier, Quoted
 from planner.records.model import ModelShape

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.records.answer import Note
-from planner.records.numbers import Floats
+from planner.records.common import Floats, Note
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class Colocated:
         (whole prompts).
     wait : for the first chunk to start.   residual_s : of the step in progress, mean.
     own_s : (points, atoms) the prefill of each prompt itself.   own_weights : (atoms,).
+    behind_s : of the mean gap, what prompts behind a request's own add.
     itl_trust, itl_trust_reason : "caution" where a quantile of the gaps sits on an edge (P50 or P99).
     """
 
@@ -46,6 +47,7 @@ class Colocated:
     residual_s: Floats
     own_s: Floats
     own_weights: Floats
+    behind_s: Floats
     itl_trust: NDArray[np.str_]
     itl_trust_reason: NDArray[np.str_]
     gaps: ChunkedGaps | StalledGaps
@@ -204,6 +206,7 @@ class _ChunkedEngine:
             full_share=more * np.maximum(0.0, point.mixed_per_s - point.last_per_s) / point.steps_per_s,
             decode_s=point.decode_step_s,
             full_s=point.full_step_s,
+            mixed_s=self.mixed_step_s(point),
             decode_slope_s=self.sequence_s,
             full_slope_s=self.sequence_s - self.token_s,
             partial_s=point.decode_step_s[..., None] + partial,
@@ -280,6 +283,7 @@ def chunked(
         residual_s=engine.residual_s(point),
         own_s=engine.own_s(point),
         own_weights=lengths.weights,
+        behind_s=(mixed - point.mixed_per_s / point.steps_per_s) * (engine.mixed_step_s(point) - point.decode_step_s),
         itl_trust=trust,
         itl_trust_reason=reason,
         gaps=engine.gaps(point, mixed),
@@ -340,6 +344,7 @@ def whole_prompt(
         residual_s=td / 2.0,
         own_s=a[..., None] + e[..., None] * lengths.values_s,
         own_weights=lengths.weights,
+        behind_s=first_s / np.maximum(outputs - 1.0, 1e-9),
         itl_trust=trust,
         itl_trust_reason=reason,
         gaps=gaps,

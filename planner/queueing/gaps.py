@@ -79,14 +79,15 @@ def packed_steps(
 class ChunkedGaps:
     """Decode steps, steps that carry the last chunk of a prompt, and steps filled up to the budget.
 
-    `partial_s` is (points, atoms), ascending, with weights of the same shape; slopes are seconds per request in the
-    batch.
+    `mixed_s` is a step that prefills, on average. `partial_s` is (points, atoms), ascending, with weights of the same
+    shape; slopes are seconds per request in the batch.
     """
 
     decode_share: Floats
     full_share: Floats
     decode_s: Floats
     full_s: Floats
+    mixed_s: Floats
     decode_slope_s: Floats
     full_slope_s: Floats
     partial_s: Floats

@@ -6,32 +6,48 @@ Errors of step times are no part of this; the intervals hold those (`intervals.p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.queueing.moving import MovingWait
+from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import Wait
 from planner.records import PROBABILITY, Floats, FormulaBand, Mode
+from planner.serving.doubts import OK, Mark, worst
 
 # Largest errors against token-step simulation, rounded up: of means, then of quantiles (docs/queueing.md).
 GAP_ERRORS: Mapping[Mode, tuple[float, float]] = {
-    "disaggregated": (0.01, 0.06),
+    "disaggregated": (0.02, 0.12),
     "colocated-chunked": (0.10, 0.25),
-    "colocated-whole-prompt": (0.02, 0.11),
+    "colocated-whole-prompt": (0.05, 0.30),
 }
 STAY_ERRORS: Mapping[Mode, tuple[float, float]] = {
-    "disaggregated": (0.01, 0.06),
+    "disaggregated": (0.02, 0.12),
     "colocated-chunked": (0.10, 0.45),
-    "colocated-whole-prompt": (0.02, 0.43),
+    "colocated-whole-prompt": (0.05, 0.43),
 }
 MEAN_WAIT_ERROR, MEAN_MOVING_ERROR = 0.07, 0.15
+MEAN_ROUTED_ERROR = 0.45  # of several replicas that decode too, behind a router that counts both
+# Of what follows the wait, means then quantiles: chunks and the step in progress have laws of their own.
+OWN_ERRORS: Mapping[Mode, tuple[float, float]] = {
+    "disaggregated": (0.02, 0.05),
+    "colocated-chunked": (0.10, 0.15),
+    "colocated-whole-prompt": (0.03, 0.06),
+}
 
 Bands = Mapping[str, FormulaBand]
 
 
 def formula_bands(
-    mode: Mode, statistics: Mapping[str, Mapping[str, float]], wait: Wait | MovingWait, gaps: tuple[str, str]
+    mode: Mode,
+    statistics: Mapping[str, Mapping[str, float]],
+    wait: Wait | MovingWait,
+    gaps: Mark,
+    first: Mark = OK,
+    pace: Mark = OK,
+    edges: Mapping[str, Mark] = MappingProxyType({}),
 ) -> Mapping[str, Bands]:
     """Bands of every statistic of one deployment.
 
@@ -40,30 +56,52 @@ def formula_bands(
     statistics : values of ttft_s, itl_s, tpot_s and e2e_s by statistic [s].
     wait : for prefill, of one point.
     gaps : trust in the gaps between tokens, and why it is not ok.
+    first, pace : the same for first tokens besides their wait, and for TPOT besides its gaps.
+    edges : the same for single statistics of the gaps over tokens.
     """
-    ttft = _ttft(statistics["ttft_s"], wait)
+    ttft = _ttft(statistics["ttft_s"], wait, OWN_ERRORS[mode], first)
     return {
         "ttft_s": ttft,
-        "itl_s": _relative(statistics["itl_s"], GAP_ERRORS[mode], gaps),
-        "tpot_s": _relative(statistics["tpot_s"], STAY_ERRORS[mode], gaps),
+        "itl_s": _relative(statistics["itl_s"], GAP_ERRORS[mode], gaps, edges),
+        "tpot_s": _relative(statistics["tpot_s"], STAY_ERRORS[mode], worst((gaps, pace)), {}),
         "e2e_s": _end_to_end(statistics["e2e_s"], STAY_ERRORS[mode], ttft),
     }
 
 
-def _ttft(values: Mapping[str, float], wait: Wait | MovingWait) -> Bands:
-    """What the wait may be off by: a quantile of wait + own prefill moves no more than that of the wait does."""
-    error = MEAN_MOVING_ERROR if isinstance(wait, MovingWait) else MEAN_WAIT_ERROR
-    reach = error * _one(wait.mean_s)
-    found = {"mean": _band(values["mean"], reach, reach, _word(wait.trust), _word(wait.trust_reason))}
+def _ttft(values: Mapping[str, float], wait: Wait | MovingWait, own: tuple[float, float], first: Mark) -> Bands:
+    """What the wait may be off by, and a share of the rest: a quantile of wait + own prefill moves with both."""
+    error = _mean_error(wait)
+    mean_s = _one(wait.mean_s)
+    reach = error * mean_s + own[0] * _rest(values["mean"], mean_s)
+    known = worst(((_word(wait.trust), _word(wait.trust_reason)), first))
+    found = {"mean": _band(values["mean"], reach, reach, *known)}
     for name, q in PROBABILITY.items():
         at = _one(wait.quantile_s(q))
         low, high = (_one(bound) for bound in wait.band(q))
-        found[name] = _band(values[name], at - low, high - at, *(_word(text) for text in wait.trust_at(q)))
+        trust, reason = (_word(text) for text in wait.trust_at(q))
+        rest = own[1] * _rest(values[name], min(at, mean_s))
+        found[name] = _band(values[name], at - low + rest, high - at + rest, *worst(((trust, reason), first)))
     return found
 
 
-def _relative(values: Mapping[str, float], errors: tuple[float, float], trust: tuple[str, str]) -> Bands:
-    return {name: _band(value, *_reach(name, value, errors), *trust) for name, value in values.items()}
+def _mean_error(wait: Wait | MovingWait) -> float:
+    if isinstance(wait, MovingWait):
+        return MEAN_MOVING_ERROR
+    return MEAN_ROUTED_ERROR if wait.policy == IN_FLIGHT and _one(wait.servers) > 1 else MEAN_WAIT_ERROR
+
+
+def _rest(value: float, wait_s: float) -> float:
+    """What is left of a first token beside the wait; 0 where neither is bounded."""
+    return max(value - wait_s, 0.0) if np.isfinite(value) else 0.0
+
+
+def _relative(
+    values: Mapping[str, float], errors: tuple[float, float], trust: Mark, single: Mapping[str, Mark]
+) -> Bands:
+    return {
+        name: _band(value, *_reach(name, value, errors), *worst((trust, single.get(name, OK))))
+        for name, value in values.items()
+    }
 
 
 def _end_to_end(values: Mapping[str, float], errors: tuple[float, float], ttft: Bands) -> Bands:

@@ -18,8 +18,10 @@ from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait
 from planner.records import STATISTICS, Floats, Mode, Note, PoolState
 from planner.serving.bands import formula_bands
+from planner.serving.doubts import Mark, worst
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
+from planner.serving.shared_doubts import Doubts, doubts
 from planner.serving.statistics import over_windows, statistics, stay_atoms
 from planner.serving.traffic import trace_work
 
@@ -246,20 +248,20 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         "tpot_s": statistics(mean_itl_s / per_step, lambda q: _pace_quantile_s(pool, q) / per_step),
         "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)) if with_e2e else {},
     }
-    gaps = (str(np.ravel(pool.law.itl_trust)[0]), str(np.ravel(pool.law.itl_trust_reason)[0]))
+    seen = doubts(pool)
     return Outcome(
         ttft_s=latencies["ttft_s"],
         itl_s=latencies["itl_s"],
         tpot_s=latencies["tpot_s"],
         e2e_s=latencies["e2e_s"],
-        formula_bands=formula_bands(mode, latencies, pool.waits[0], gaps),
+        formula_bands=formula_bands(mode, latencies, pool.waits[0], seen.gaps, seen.first, seen.pace, seen.edges),
         ttft_parts_s=_ttft_parts(pool),
         step_parts_s=_step_parts(pool),
         prefill=None,
-        decode=_state(pool),
+        decode=_state(pool, seen.first),
         transfer=None,
         prefill_time_fraction=_prefill_fraction(pool),
-        notes=_notes(pool),
+        notes=_notes(pool, seen),
     )
 
 
@@ -311,12 +313,12 @@ def _step_parts(pool: ColocatedLaw) -> dict[str, float]:
     return named | {"prefill_interference_s": max(float(pool.mean_itl_s[0, 0]) - sum(named.values()), 0.0)}
 
 
-def _state(pool: ColocatedLaw) -> PoolState:
+def _state(pool: ColocatedLaw, first: Mark) -> PoolState:
     role = pool.role
     spread = pool.law.gaps.batch
     mean, variance = over_windows(spread.mean[0, 0], spread.variance[0, 0], role.traffic.window_weights)
     p99_bytes = float(np.ravel(kv_tokens_quantile(mean, variance, role.resident_bytes_moments, 0.99))[0])
-    trust, reason = _trust(pool)
+    trust, reason = _trust(pool, first)
     return PoolState(
         utilization=float(pool.utilization[0, 0]),
         mean_batch=mean,
@@ -329,17 +331,16 @@ def _state(pool: ColocatedLaw) -> PoolState:
     )
 
 
-def _trust(pool: ColocatedLaw) -> tuple[str, str]:
+def _trust(pool: ColocatedLaw, first: Mark) -> Mark:
     if float(pool.utilization[0, 0]) > 0.9:
         return "caution", "over 90 % busy in the worst window"
     wait = pool.waits[0]
-    return str(np.ravel(wait.trust)[0]), str(np.ravel(wait.trust_reason)[0])
+    return worst(((str(np.ravel(wait.trust)[0]), str(np.ravel(wait.trust_reason)[0])), first))
 
 
-def _notes(pool: ColocatedLaw) -> tuple[Note, ...]:
-    notes = []
-    if str(np.ravel(pool.law.itl_trust)[0]) != "ok":
-        notes.append(Note("caution", str(np.ravel(pool.law.itl_trust_reason)[0])))
+def _notes(pool: ColocatedLaw, seen: Doubts) -> tuple[Note, ...]:
+    reasons = dict.fromkeys(reason for _, reason in (seen.gaps, seen.pace, *seen.edges.values()) if reason)
+    notes = [Note("caution", reason) for reason in reasons if reason != seen.first[1]]
     if pool.replicas[0] > 1 and pool.role.counted_others:
         notes.append(Note("info", ROUTER_NOTE))
     return tuple(notes)

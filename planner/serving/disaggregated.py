@@ -15,6 +15,7 @@ from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait
 from planner.records import Floats, PoolState, Scenario, TransferState
 from planner.serving.bands import formula_bands
+from planner.serving.doubts import ranks_mark, spread_mark, worst
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
 from planner.serving.statistics import (
@@ -179,14 +180,18 @@ def outcome(
         "e2e_s": _sum_statistics(first, e2e_atoms, shift_s) if with_e2e else {},
     }
     state = _decode_state(second, _staging_tokens(moved, traffic, replicas[1]))
+    parts_s = _step_parts(decode, mean_batch)
+    attention = parts_s["attention_decode_s"] / sum(parts_s.values())
+    spread = spread_mark(attention, traffic.context_scv, mean_batch)
+    gaps, high = (state.trust, state.trust_reason), dict.fromkeys(("p90", "p95", "p99", "p99_9"), spread)
     return Outcome(
         ttft_s=latencies["ttft_s"],
         itl_s=latencies["itl_s"],
         tpot_s=latencies["tpot_s"],
         e2e_s=latencies["e2e_s"],
-        formula_bands=formula_bands("disaggregated", latencies, first.wait, (state.trust, state.trust_reason)),
+        formula_bands=formula_bands("disaggregated", latencies, first.wait, gaps, ranks_mark(prefill.dp), spread, high),
         ttft_parts_s=_ttft_parts(first, second, moved) | prefill.fetch_part_s(replicas[0]),
-        step_parts_s=_step_parts(decode, mean_batch),
+        step_parts_s=parts_s,
         prefill=_prefill_state(first),
         decode=state,
         transfer=_transfer_state(moved, traffic, replicas[1]),
@@ -254,6 +259,8 @@ def _prefill_state(law: PrefillLaw) -> PoolState:
     by_time = by_time / by_time.sum()
     held = float(by_time @ tokens)
     p99 = float(tokens[np.searchsorted(np.cumsum(by_time), 0.99)])
+    of_wait = str(np.ravel(law.wait.trust)[0]), str(np.ravel(law.wait.trust_reason)[0])
+    trust, reason = worst((of_wait, ranks_mark(role.dp)))
     return PoolState(
         utilization=busy,
         mean_batch=busy * role.dp,
@@ -261,8 +268,8 @@ def _prefill_state(law: PrefillLaw) -> PoolState:
         kv_mean_tokens=busy * held * role.dp,
         kv_p99_tokens=p99 * role.dp,
         memory_bytes=role.memory.parts(),
-        trust=str(np.ravel(law.wait.trust)[0]),
-        trust_reason=str(np.ravel(law.wait.trust_reason)[0]),
+        trust=trust,
+        trust_reason=reason,
     )
 
 

@@ -1,0 +1,79 @@
+"""Where the laws of a pool leave out what its token-step simulation shows: marks beside those of the wait.
+
+Each doubt is plain arithmetic on the solved point; docs/queueing.md says what the marks are worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Mark = tuple[str, str]  # trust and its reason
+
+OK: Mark = ("ok", "")
+RANKS = "ranks of attention DP step together: short prompts also wait for the longest one among them"
+MOVING = "a bound from above over the windows of moving load"
+SPREAD = "few requests of uneven contexts share a step: a step is taken at their mean context"
+BENT = "steps with prompts of this length are not linear in their tokens: {error:+.0%} from the linear law"
+SHARED = "several replicas: the router spares busy ones, and what prefills add to gaps is known for a lone replica"
+PACKED = "several prompts often share a step, and each waits for all of them"
+SHORT = "the first gap takes much of the mean: requests with few output tokens see more of it than tokens do"
+EDGE = "{name} of the gaps sits between steps with and without prefill"
+
+MOST_BENT = 0.06  # of a step that prefills
+MOST_PACKED = 0.1  # of a prompt's own prefill
+MOST_SPREAD = 0.025  # standard deviation of a step over its mean that contexts alone give
+MOST_ADDED = 0.05  # of a mean gap
+EDGE_FACTOR = 2.0  # between the share of gaps that prefill lengthens and 1 - q
+
+_ORDER = ("ok", "caution", "no closed form")
+
+
+def worst(marks: Iterable[Mark]) -> Mark:
+    """The first of the gravest marks; ok where there are none."""
+    return max(marks, key=lambda mark: _ORDER.index(mark[0]), default=OK)
+
+
+def mark(doubtful: bool, reason: str) -> Mark:
+    """A caution where something is doubtful."""
+    return ("caution", reason) if doubtful else OK
+
+
+def ranks_mark(dp: int) -> Mark:
+    """Prompts on several ranks: the wait takes each rank as a server of its own (HOUSE §7)."""
+    return mark(dp > 1, RANKS)
+
+
+def spread_mark(attention_fraction: float, context_scv: float, batch: float) -> Mark:
+    """Contexts of `batch` requests, SCV `context_scv`, in a step of which attention is so large a share.
+
+    Their sum spreads by sqrt(SCV / b) of itself, and only attention grows with it.
+    """
+    spread = attention_fraction * (context_scv / max(batch, 1.0)) ** 0.5
+    return mark(spread > MOST_SPREAD, SPREAD)
+
+
+def bent_mark(linear_s: float, true_s: float) -> Mark:
+    """The law's step with a mean chunk beside the roofline's."""
+    error = linear_s / true_s - 1.0
+    return mark(abs(error) > MOST_BENT, BENT.format(error=error))
+
+
+def shared_mark(prefill_s: float, mean_gap_s: float, replicas: float) -> Mark:
+    """What prefills add to the mean gap: as if prompts came to a replica whatever it does, exact for one replica."""
+    return mark(replicas > 1 and prefill_s > MOST_ADDED * mean_gap_s, SHARED)
+
+
+def packed_mark(prompts_per_s: float, step_s: float, prompt_s: float, own_s: float) -> Mark:
+    """Prompts that come within the same step, of which each adds `prompt_s`, beside a prompt's own prefill."""
+    return mark(prompts_per_s * step_s * prompt_s > MOST_PACKED * own_s, PACKED)
+
+
+def short_mark(behind_s: float, mean_gap_s: float, unevenness: float) -> Mark:
+    """Means over requests are taken as means over tokens: off by `behind_s` times E[1/n] E[n] - 1 over steps n."""
+    return mark(behind_s * unevenness > MOST_ADDED * mean_gap_s, SHORT)
+
+
+def edge_mark(name: str, q: float, lengthened_share: float) -> Mark:
+    """A quantile of the gaps near the jump from plain steps to those that prefill lengthens."""
+    near = (1.0 - q) / EDGE_FACTOR <= lengthened_share <= min((1.0 - q) * EDGE_FACTOR, 1.0)
+    return mark(near and q < 1.0, EDGE.format(name=name))

@@ -1,0 +1,67 @@
+"""Where laws leave out what simulations show, the mark says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import small_scenarios as small
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.records import Deployment, Pool
+from planner.serving import doubts
+from planner.serving.predict import predict
+
+MARKS = [("ok", ""), ("caution", "a"), ("no closed form", "b")]
+
+
+@given(st.lists(st.sampled_from(MARKS)))
+def test_the_gravest_mark_stands(marks: list[doubts.Mark]) -> None:
+    order = [word for word, _ in MARKS]
+    assert doubts.worst(marks)[0] == order[max((order.index(word) for word, _ in marks), default=0)]
+
+
+@pytest.mark.parametrize(("share", "near"), [(0.004, False), (0.0051, True), (0.0199, True), (0.021, False)])
+def test_a_quantile_is_doubtful_within_a_factor_of_two_of_the_edge(share: float, near: bool) -> None:
+    assert (doubts.edge_mark("P99", 0.99, share)[0] == "caution") == near
+
+
+def test_thresholds_on_both_sides() -> None:
+    assert doubts.bent_mark(1.05, 1.0) == doubts.OK
+    assert doubts.bent_mark(0.38, 1.0)[1].endswith("-62% from the linear law")
+    # half of a step is attention, contexts of SCV 1: 5 % of 100 requests, 1.6 % of 1000
+    assert doubts.spread_mark(0.5, 1.0, 100.0)[0] == "caution"
+    assert doubts.spread_mark(0.5, 1.0, 1000.0) == doubts.OK
+    assert doubts.shared_mark(0.5, 1.0, replicas=1.0) == doubts.OK
+    assert doubts.shared_mark(0.5, 1.0, replicas=2.0)[0] == "caution"
+    assert doubts.short_mark(0.5, 1.0, unevenness=0.0) == doubts.OK
+    assert doubts.short_mark(0.5, 1.0, unevenness=1.0)[0] == "caution"
+    # 10 prompts/s of 50 ms into steps of 40 ms: 20 ms more on an own prefill of 100 ms
+    assert doubts.packed_mark(10.0, 0.04, 0.05, 0.1)[0] == "caution"
+    assert doubts.packed_mark(1.0, 0.04, 0.05, 0.1) == doubts.OK
+
+
+def test_prompts_on_ranks_that_step_together_are_no_separate_servers() -> None:
+    question = small.scenario(model_id="Qwen/Qwen3-30B-A3B", requests_per_s=1.0)
+    alone = Deployment("disaggregated", Pool("h100-sxm", 1, tp=2, max_batch=64), Pool("h100-sxm", 1, tp=2))
+    ranks = replace(alone, prefill=Pool("h100-sxm", 1, dp=2, ep=2))
+    prediction = predict(question, ranks, with_intervals=False)
+    assert prediction.prefill is not None
+    assert (prediction.prefill.trust, prediction.prefill.trust_reason) == ("caution", doubts.RANKS)
+    assert all(band.trust != "ok" for band in prediction.formula_bands["ttft_s"].values())
+    lone = predict(question, alone, with_intervals=False)
+    assert lone.prefill is not None
+    assert lone.prefill.trust_reason != doubts.RANKS
+
+
+def test_a_short_prompt_through_every_expert_bends_the_step() -> None:
+    """250 tokens read the weights of all experts, as 8192 do: the line through a full step starts far too low."""
+    pool = Pool("h100-sxm", 1, tp=2, token_budget=8192)
+    question = small.scenario(
+        model_id="Qwen/Qwen3-30B-A3B", requests_per_s=5.0, lengths=small.fixed_lengths(250.0, 24.0)
+    )
+    bent = predict(question, Deployment("colocated-chunked", pool), with_intervals=False)
+    assert bent.decode.trust == "caution"
+    assert "linear" in bent.decode.trust_reason
+    assert all(band.trust != "ok" for band in bent.formula_bands["itl_s"].values())

@@ -54,6 +54,8 @@ def _explained(make: Any, document: dict[str, Any], field: str, name: str) -> di
     try:
         found: dict[str, Any] = make(document, field)
     except UnknownField as error:
+        if field in error.known:
+            raise InputError([Fault(f"{shown(field)} is not known in this result", name)]) from None
         near = did_you_mean(field, error.known)
         raise InputError([Fault(f"{shown(field)} is no number of this result; {near}", name)]) from None
     return found

@@ -155,7 +155,8 @@ def _stopped(contender: Contender) -> str:
 
 
 def _rank(contender: Contender) -> tuple[float, int]:
-    return contender.cost, contender.deployment.accelerators
+    """To nine digits: sums of the same prices in another order are a tie, which the earlier of ARCHITECTURES wins."""
+    return float(f"{contender.cost:.9g}"), contender.deployment.accelerators
 
 
 def _contender(scenario: Scenario, found: Survey | None, name: str) -> Contender:

@@ -85,6 +85,7 @@ def test_many_scenarios_are_paired(program: Program) -> None:
         (("explain", "colocated.json"), "wants a RESULT and a FIELD"),
         (("explain", "many.json", "ttft.p99"), "holds 2 results"),
         (("explain", "absent.yaml", "ttft.p99"), "absent.yaml: no such file"),
+        (("explain", "unpriced.json", "usd_per_hour"), '"usd_per_hour" is not known in this result'),
         (("explain", "s.yaml", "prefill.utilization"), "is no number of this result"),
     ],
 )
@@ -93,6 +94,9 @@ def test_wrong_input_is_2(program: Program, arguments: tuple[str, ...], message:
     (program.folder / "torn.json").write_bytes(b'{"schema_version": 1, ')
     (program.folder / "other.json").write_text('{"a": 1}', encoding="utf-8")
     (program.folder / "bad.yaml").write_text(SMALL.replace("Llama-3.1-8B", "Llama-9"), encoding="utf-8")
+    unpriced = document(hand_plans.COLOCATED)
+    unpriced["plan"] = {**unpriced["plan"], "usd_per_hour": None}
+    (program.folder / "unpriced.json").write_text(to_json(unpriced), encoding="utf-8")
     both = [document(hand_plans.DISAGGREGATED), document(hand_plans.COLOCATED)]
     (program.folder / "many.json").write_text(to_json(gate_document(both, [], strict=False)), encoding="utf-8")
     done = program(*arguments)

@@ -9,7 +9,7 @@ from small_scenarios import boxes_of, engine, scenario
 
 from planner.records import Target
 from planner.sizing import size
-from planner.sizing.compare import ARCHITECTURES, Comparison, compare
+from planner.sizing.compare import ARCHITECTURES, Comparison, _rank, compare
 
 TWO_KINDS = (boxes_of(2), boxes_of(2, "h200-sxm"))
 
@@ -35,6 +35,14 @@ def test_the_winner_is_the_cheapest_that_holds_and_the_plan_of_size() -> None:
     best = size(scenario(accelerators=TWO_KINDS)).money
     assert best is not None and best.usd_per_hour is not None
     assert costs[found.winner] <= best.usd_per_hour  # budgets are searched more finely
+
+
+def test_sums_of_the_same_prices_in_another_order_are_a_tie() -> None:
+    """0.79 and 0.79 + 1e-16 USD/h, of one accelerator each: the earlier kind stands, as for equal sums."""
+    held = both_kinds().contenders[0]
+    assert held.plan is not None and held.plan.money is not None and held.plan.money.usd_per_hour is not None
+    more = replace(held.plan.money, usd_per_hour=held.plan.money.usd_per_hour * (1.0 + 4e-16))
+    assert _rank(replace(held, plan=replace(held.plan, money=more))) == _rank(held)
 
 
 def test_one_accelerator_has_no_heterogeneous_plan() -> None:

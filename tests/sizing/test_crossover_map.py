@@ -263,3 +263,13 @@ if __name__ == "__main__":
         document = crossover_document([drawn(question(), x, y)])
         kept = {"cells": document["cells"]}
         (GOLDEN / name).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def test_a_percentile_of_tpot_is_said_to_be_held_by_its_mean() -> None:
+    of = replace(question(), targets=(Target("ttft", "p99", 5.0), Target("tpot", "p99", 0.06)))
+    texts = [note.text for note in drawn(of, "input_tokens=1000..2000:2", "rate=5 /s..10 /s:2").notes]
+    assert any("mean TPOT" in text for text in texts)
+    plain = replace(of, targets=(Target("ttft", "p99", 5.0), Target("tpot", "mean", 0.06)))
+    assert not any(
+        "mean TPOT" in note.text for note in drawn(plain, "input_tokens=1000..2000:2", "rate=5 /s..10 /s:2").notes
+    )

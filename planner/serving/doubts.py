@@ -68,12 +68,12 @@ def packed_mark(prompts_per_s: float, step_s: float, prompt_s: float, own_s: flo
     return mark(prompts_per_s * step_s * prompt_s > MOST_PACKED * own_s, PACKED)
 
 
-def short_mark(behind_s: float, mean_gap_s: float, unevenness: float) -> Mark:
+def short_mark(behind_s: float, mean_gap_s: float, unevenness_factor: float) -> Mark:
     """Means over requests are taken as means over tokens: off by `behind_s` times E[1/n] E[n] - 1 over steps n."""
-    return mark(behind_s * unevenness > MOST_ADDED * mean_gap_s, SHORT)
+    return mark(behind_s * unevenness_factor > MOST_ADDED * mean_gap_s, SHORT)
 
 
-def edge_mark(name: str, q: float, lengthened_share: float) -> Mark:
-    """A quantile of the gaps near the jump from plain steps to those that prefill lengthens."""
-    near = (1.0 - q) / EDGE_FACTOR <= lengthened_share <= min((1.0 - q) * EDGE_FACTOR, 1.0)
-    return mark(near and q < 1.0, EDGE.format(name=name))
+def edge_mark(name: str, tail_fraction: float, lengthened_fraction: float) -> Mark:
+    """A quantile of the gaps, 1 - q from the top, near the jump from plain steps to those that prefill lengthens."""
+    low, high = tail_fraction / EDGE_FACTOR, tail_fraction * EDGE_FACTOR
+    return mark(low <= lengthened_fraction <= high, EDGE.format(name=name))

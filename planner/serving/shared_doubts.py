@@ -48,7 +48,7 @@ def doubts(pool: ColocatedLaw) -> Doubts:
     moving = mark(weights.size > 1, MOVING)
     shares = law.mixed_share[0, 0]
     edges = {
-        name: worst((moving, packed, *(edge_mark(NAMES[name], q, float(share)) for share in shares)))
+        name: worst((moving, packed, *(edge_mark(NAMES[name], 1.0 - q, float(share)) for share in shares)))
         for name, q in PROBABILITY.items()
     }
     plain_s = float(pool.law.gaps.decode_s[0, 0] @ weights)

@@ -24,7 +24,7 @@ def test_the_gravest_mark_stands(marks: list[doubts.Mark]) -> None:
 
 @pytest.mark.parametrize(("share", "near"), [(0.004, False), (0.0051, True), (0.0199, True), (0.021, False)])
 def test_a_quantile_is_doubtful_within_a_factor_of_two_of_the_edge(share: float, near: bool) -> None:
-    assert (doubts.edge_mark("P99", 0.99, share)[0] == "caution") == near
+    assert (doubts.edge_mark("P99", 0.01, share)[0] == "caution") == near
 
 
 def test_thresholds_on_both_sides() -> None:
@@ -35,8 +35,8 @@ def test_thresholds_on_both_sides() -> None:
     assert doubts.spread_mark(0.5, 1.0, 1000.0) == doubts.OK
     assert doubts.shared_mark(0.5, 1.0, replicas=1.0) == doubts.OK
     assert doubts.shared_mark(0.5, 1.0, replicas=2.0)[0] == "caution"
-    assert doubts.short_mark(0.5, 1.0, unevenness=0.0) == doubts.OK
-    assert doubts.short_mark(0.5, 1.0, unevenness=1.0)[0] == "caution"
+    assert doubts.short_mark(0.5, 1.0, unevenness_factor=0.0) == doubts.OK
+    assert doubts.short_mark(0.5, 1.0, unevenness_factor=1.0)[0] == "caution"
     # 10 prompts/s of 50 ms into steps of 40 ms: 20 ms more on an own prefill of 100 ms
     assert doubts.packed_mark(10.0, 0.04, 0.05, 0.1)[0] == "caution"
     assert doubts.packed_mark(1.0, 0.04, 0.05, 0.1) == doubts.OK

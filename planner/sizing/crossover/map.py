@@ -217,9 +217,7 @@ def _prevented(bought: Mapping[str, Bought], cell: int) -> tuple[str, ...]:
 def _notes(scenario: Scenario, names: Sequence[str]) -> tuple[Note, ...]:
     notes = []
     if any(target.metric == "tpot" and target.statistic != "mean" for target in scenario.targets):
-        notes.append(
-            Note("caution", "TPOT of one pool is held by its mean here; `planner compare` holds the percentile")
-        )
+        notes.append(Note("caution", "one pool is held to its mean TPOT; `planner compare` holds it to the percentile"))
     if has_experts(scenario.model):
         notes.append(Note("info", "one pool is sized without attention data parallelism, which is not priced there"))
     if knows_reuse(scenario.workload) or scenario.tiers:

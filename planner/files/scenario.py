@@ -18,7 +18,7 @@ from planner.files.models import load_model
 from planner.files.nearest import did_you_mean
 from planner.files.quoted import given, read_cost_sheet, read_own_costs, read_reliability
 from planner.files.reading import read_bytes, sha256
-from planner.files.schema import validate
+from planner.files.schema_faults import validate
 from planner.files.tiers import TierReader, first_host
 from planner.files.workload import WorkloadReader, beyond_context_fraction
 from planner.files.yamlfile import Document, FieldPath

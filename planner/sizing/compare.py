@@ -107,7 +107,7 @@ def compare(scenario: Scenario) -> Comparison:
         contenders=contenders,
         winner=best.name if best else "",
         runner_up=second.name if second else "",
-        advantage_fraction=second.cost / best.cost - 1.0 if best and second else None,
+        advantage_fraction=max(second.cost / best.cost - 1.0, 0.0) if best and second else None,
         reason=_reason(contenders, best, _rival(ranked) or second, rests_on),
         causes=rests_on,
         ends=ends(scenario, basis, lead) if lead else (),
@@ -154,9 +154,11 @@ def _stopped(contender: Contender) -> str:
     return f"{contender.name} misses {limit.name} by {-limit.slack_fraction:.0%}"
 
 
-def _rank(contender: Contender) -> tuple[float, int]:
-    """To nine digits: sums of the same prices in another order are a tie, which the earlier of ARCHITECTURES wins."""
-    return float(f"{contender.cost:.9g}"), contender.deployment.accelerators
+def _rank(contender: Contender) -> tuple[float, int, float]:
+    """As `size` ranks: cheapest, fewest accelerators, most slack. Sums of the same prices in another order are equal."""
+    limit = contender.binding
+    slack = limit.slack_fraction if limit is not None else 0.0
+    return float(f"{contender.cost:.9g}"), contender.deployment.accelerators, -slack
 
 
 def _contender(scenario: Scenario, found: Survey | None, name: str) -> Contender:

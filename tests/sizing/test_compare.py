@@ -38,7 +38,7 @@ def test_the_winner_is_the_cheapest_that_holds_and_the_plan_of_size() -> None:
 
 
 def test_sums_of_the_same_prices_in_another_order_are_a_tie() -> None:
-    """0.79 and 0.79 + 1e-16 USD/h, of one accelerator each: the earlier kind stands, as for equal sums."""
+    """0.79 and 0.79 + 1e-16 USD/h, of one accelerator each: the slack decides, as in `size`."""
     held = both_kinds().contenders[0]
     assert held.plan is not None and held.plan.money is not None and held.plan.money.usd_per_hour is not None
     more = replace(held.plan.money, usd_per_hour=held.plan.money.usd_per_hour * (1.0 + 4e-16))

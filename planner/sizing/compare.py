@@ -155,7 +155,7 @@ def _stopped(contender: Contender) -> str:
 
 
 def _rank(contender: Contender) -> tuple[float, int, float]:
-    """As `size` ranks: cheapest, fewest accelerators, most slack. Sums of the same prices in another order are equal."""
+    """As `size`: cheapest, fewest accelerators, most slack. Sums of equal prices in another order are equal."""
     limit = contender.binding
     slack = limit.slack_fraction if limit is not None else 0.0
     return float(f"{contender.cost:.9g}"), contender.deployment.accelerators, -slack

@@ -43,11 +43,14 @@ def diff(
 
     Exit code 0; with --exit-code 1 when anything differs. 2 when a file cannot be read.
     """
+    from planner.cli.reading import trusted
     from planner.cli.streams import tell, write_result
 
-    document = _compared(_read(old, catalog), _read(new, catalog), str(old), str(new))
-    if out is not None or quiet < 2:
-        write_result(_renderer(document, shape, verbose, quiet), out)
+    ours, theirs = _read(old, catalog), _read(new, catalog)
+    with trusted(old, new):
+        document = _compared(ours, theirs, str(old), str(new))
+        if out is not None or quiet < 2:
+            write_result(_renderer(document, shape, verbose, quiet), out)
     if out is not None and quiet < 2:
         from planner.render.diff import headline
 

@@ -37,11 +37,14 @@ def explain(
         return _list(result, shape, out, catalog)
     if result is None or field is None:
         raise InputError("explain wants a RESULT and a FIELD, or --list")
+    from planner.cli.reading import trusted
     from planner.render.explain import explain_text
     from planner.review.explain import explain_document
 
-    document = _explained(explain_document, _one(result, catalog), field, str(result))
-    _write(document, explain_text, shape, out)
+    found = _one(result, catalog)
+    with trusted(result):
+        document = _explained(explain_document, found, field, str(result))
+        _write(document, explain_text, shape, out)
     return 0
 
 
@@ -62,11 +65,16 @@ def _explained(make: Any, document: dict[str, Any], field: str, name: str) -> di
 
 
 def _list(result: Path | None, shape: Format, out: Path | None, catalog: list[Path] | None) -> int:
+    from planner.cli.reading import trusted
     from planner.render.explain import fields_text, formulas_text
     from planner.review.explain import listed
 
-    rows = listed(None if result is None else _one(result, catalog))
-    _write(rows, formulas_text if result is None else fields_text, shape, out)
+    if result is None:
+        _write(listed(), formulas_text, shape, out)
+        return 0
+    found = _one(result, catalog)
+    with trusted(result):
+        _write(listed(found), fields_text, shape, out)
     return 0
 
 

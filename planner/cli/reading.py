@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,14 @@ def document_of(path: Path, catalog: tuple[Path, ...]) -> list[Document]:
     from planner.files.results import load_result, results_of
 
     return results_of(load_result(path))
+
+
+def trusted(*paths: Path) -> AbstractContextManager[None]:
+    """Within it, what saved results among `paths` lack is the fault of their files; computed ones are ours."""
+    from planner.files.results import believed_whole
+
+    saved = [path for path in paths if path.suffix.lower() not in _SCENARIO_ENDINGS]
+    return believed_whole(*saved) if saved else nullcontext()
 
 
 def computed(path: Path, catalog: tuple[Path, ...]) -> Document:

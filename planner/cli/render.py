@@ -25,14 +25,10 @@ def render(
     """
     from planner.cli.formats import write_document
     from planner.cli.streams import check_out
-    from planner.errors import Fault, InputError
-    from planner.files.results import REDO, load_result
+    from planner.files.results import believed_whole, load_result
 
     check_out(out, [file])
     result = load_result(file)
-    try:
+    with believed_whole(file):
         write_document(result, shape.value, out, verbose, quiet)
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:  # a file may say anything inside
-        told = f"is no whole result: {type(error).__name__}: {str(error)[:60]}; {REDO}"
-        raise InputError([Fault(told, str(file))]) from error
     return 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from planner.simulation.simulate import Setting
 
 MOST_REQUESTS = 5_000_000
+MOST_CLIENTS = 1_000_000
 SILENT_S = 1.0  # before progress is shown
 
 
@@ -60,7 +61,8 @@ def simulate(
         ),
     ] = None,
     clients: Annotated[
-        int, typer.Option("--clients", min=0, help="A closed loop of so many clients; 0: an open loop.")
+        int,
+        typer.Option("--clients", min=0, max=MOST_CLIENTS, help="A closed loop of so many clients; 0: an open loop."),
     ] = 0,
     fail: Annotated[
         str,

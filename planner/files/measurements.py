@@ -154,6 +154,9 @@ UNKNOWN = (
 )
 
 
+_BEYOND_READING = "is nested too deeply, or holds a date or a number that cannot be read"
+
+
 def _lacks(run: Measurement) -> str:
     """What a run must have to be predicted and compared, and has not; empty when it has everything."""
     needed = {
@@ -178,6 +181,10 @@ def documents(text: str, path: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             message = f"is not JSON: {whole.msg}"
             raise InputError([Fault(message, str(path), whole.lineno, whole.colno)]) from None
+        except (ValueError, RecursionError):
+            raise InputError([Fault(_BEYOND_READING, str(path))]) from None
+    except (ValueError, RecursionError):
+        raise InputError([Fault(_BEYOND_READING, str(path))]) from None
     return [value for value in (values if isinstance(values, list) else [values]) if isinstance(value, dict)]
 
 
@@ -189,4 +196,6 @@ def _yaml_documents(text: str, path: str) -> list[dict[str, Any]]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise InputError([Fault("is not YAML", path, mark.line + 1 if mark else 0)]) from None
+    except (ValueError, RecursionError):
+        raise InputError([Fault(_BEYOND_READING, path)]) from None
     return [value] if isinstance(value, dict) else []

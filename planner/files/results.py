@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -82,6 +83,24 @@ def _check_parts(found: Mapping[str, Any], parts: Mapping[str, type], path: str)
 
 def _damaged(name: str, path: str) -> InputError:
     return InputError([Fault(f"is no whole result: {name} is missing or damaged; {REDO}", path)])
+
+
+@contextmanager
+def believed_whole(*paths: Path) -> Iterator[None]:
+    """Within it, a part that a saved result lacks or holds in another shape is a fault of the files at `paths`.
+
+    A file may say anything inside, and only its outer parts are checked when it is read.
+
+    Raises
+    ------
+    InputError
+        The parts were not what a result has.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        told = f"is no whole result: {type(error).__name__}: {str(error)[:60]}; {REDO}"
+        raise InputError([Fault(told, " or ".join(map(str, paths)))]) from error
 
 
 def results_of(document: Document) -> list[Document]:

@@ -24,7 +24,8 @@ from planner.reuse.records import CachedLengths, Floats
 
 _HALVINGS = 100  # of a bracket around a root: more than the digits of a double
 _LONGEST_S = 1e15
-_MOST = {"turns": 100_000, "think_scv": 1_000}  # of everything else a thousand million
+_MOST = {"turns": 100_000, "think_scv": 1_000}  # of other counts a thousand million
+_MOST_S = 20_000_000_000  # of a pause and an answer of 100,000 days each, the longest a scenario can say
 _SIGMA_LEAST = 1e-9  # a lognormal narrower than this is a fixed time
 _ROUNDING = 1e-9  # of a block, when tokens are cut into whole ones
 
@@ -145,7 +146,7 @@ def _check_above_zero(name: str, value: float) -> None:
 
 
 def _check_at_most(name: str, value: float) -> None:
-    most = _MOST.get(name, 1_000_000_000)
+    most = _MOST.get(name, _MOST_S if name.endswith("_s") else 1_000_000_000)
     if value > most:
         raise ValueError(f"{name} must be at most {most:,}, got {value:g}")
 

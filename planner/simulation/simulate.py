@@ -121,6 +121,7 @@ def simulate(
         scenario.engine.reserved_output_fraction,
         None if scenario.speculation is None else verify_steps(requests.output_tokens, scenario.speculation, random),
     )
+    _check_window(requests, setting)
     handover = None if prefill is None else _handover(scenario, prefill, decode, requests)
     failure = _failure(deployment, setting, requests)
     floor_s = first.floor_s(requests.input_tokens.astype(float))
@@ -147,6 +148,16 @@ def _check(setting: Setting) -> None:
         raise FieldError("--clients", f"{setting.clients} clients; give a positive number")
     if setting.arrival_scv is not None and not 0.0 <= setting.arrival_scv < np.inf:
         raise FieldError("--arrival-scv", f"{setting.arrival_scv}; give a number of at least 0 (1: Poisson)")
+
+
+def _check_window(requests: Requests, setting: Setting) -> None:
+    """Refuse open arrivals whose measured part takes no time: shares of time and rates would have no meaning."""
+    if setting.clients:
+        return
+    if not requests.arrival_s[requests.last - 1] > requests.arrival_s[requests.first]:
+        count = requests.last - requests.first
+        text = f"too few: the {count:,} measured all come at one instant"
+        raise FieldError("--requests", text)
 
 
 def _failure(deployment: Deployment, setting: Setting, requests: Requests) -> Failure | None:

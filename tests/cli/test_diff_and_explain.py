@@ -84,6 +84,9 @@ def test_many_scenarios_are_paired(program: Program) -> None:
         (("explain", "colocated.json", "x\x1b[2J"), "\\x1b"),
         (("explain", "colocated.json"), "wants a RESULT and a FIELD"),
         (("explain", "many.json", "ttft.p99"), "holds 2 results"),
+        (("explain", "damaged.json", "ttft.p99"), "damaged.json: is no whole result"),
+        (("explain", "damaged.json", "--list"), "damaged.json: is no whole result"),
+        (("diff", "damaged.json", "colocated.json"), "damaged.json or colocated.json: is no whole result"),
         (("explain", "absent.yaml", "ttft.p99"), "absent.yaml: no such file"),
         (("explain", "unpriced.json", "usd_per_hour"), '"usd_per_hour" is not known in this result'),
         (("explain", "s.yaml", "prefill.utilization"), "is no number of this result"),
@@ -97,6 +100,9 @@ def test_wrong_input_is_2(program: Program, arguments: tuple[str, ...], message:
     unpriced = document(hand_plans.COLOCATED)
     unpriced["plan"] = {**unpriced["plan"], "usd_per_hour": None}
     (program.folder / "unpriced.json").write_text(to_json(unpriced), encoding="utf-8")
+    damaged = document(hand_plans.COLOCATED)
+    damaged = {**damaged, "plan": {**damaged["plan"], "decode": ["a"]}, "inputs": {"files": ["x"]}}
+    (program.folder / "damaged.json").write_text(to_json(damaged), encoding="utf-8")
     both = [document(hand_plans.DISAGGREGATED), document(hand_plans.COLOCATED)]
     (program.folder / "many.json").write_text(to_json(gate_document(both, [], strict=False)), encoding="utf-8")
     done = program(*arguments)

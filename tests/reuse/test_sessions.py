@@ -191,3 +191,9 @@ def test_impossible_sessions_are_refused(change: dict[str, float], message: str)
         session_reuse(AGENT, 0)
     with pytest.raises(ValueError, match="every_turns must be finite and at least 1"):
         replace(BURSTS, every_turns=0.5)
+
+
+def test_the_longest_pause_that_a_scenario_can_say_is_one() -> None:
+    pause_s = 100_000 * 86_400.0
+    session = replace(AGENT, think_s=pause_s, service_s=pause_s)
+    assert session.turn_gap_s == 2 * pause_s

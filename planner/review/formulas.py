@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 _MODULES = (
-    "planner.records", "planner.sizing.cost", "planner.sizing.limits", "planner.sizing.plan",
+    "planner.records.question", "planner.sizing.cost", "planner.sizing.limits", "planner.sizing.plan",
     "planner.serving.disaggregated",
     "planner.serving.colocated", "planner.serving.predict", "planner.serving.statistics", "planner.serving.transfer",
     "planner.serving.intervals", "planner.serving.role", "planner.roofline.operators", "planner.roofline.steps",

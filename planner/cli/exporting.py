@@ -179,7 +179,7 @@ def read_result(path: Path) -> dict[str, Any]:
     text = decode(read_bytes(path, MOST_RESULT_BYTES), str(path))
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (1, 1)
         raise InputError([Fault("is not JSON", str(path), line, column)]) from None
     schema = value.get("schema_version") if isinstance(value, dict) else None

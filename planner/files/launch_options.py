@@ -168,7 +168,7 @@ class Values:
         text = self.text(name)
         try:
             value = json.loads(text or "{}")
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
             return value

@@ -137,6 +137,7 @@ def test_a_patch_release_is_named(run: Run, tmp_path: Path) -> None:
         ('{"schema_version": 99}', "use a newer planner"),
         ('{"schema_version": 1, "verdict": "feasible"}', "no inputs, plan, prediction"),
         ("[" * 100000, "is not JSON"),
+        ("1" * 5_000, "is not JSON"),
     ],
 )
 def test_wrong_results(run: Run, tmp_path: Path, text: str, words: str) -> None:

@@ -88,7 +88,7 @@ def test_changes(text: str, limit: float, relative: bool) -> None:
         ("ttft.p99 <= 1 GB", "is a size in bytes, not a time"),
         ("ttft.p99 <= -1 s", "is negative"),
         ("ttft.p99 <= 0 s", "is not above zero"),
-        ("ttft.p99 <= 5 %", 'unknown unit "%"'),
+        ("ttft.p99 <= 5 %", "is a share, not a time"),
         ("ttft.p99 <= 1e300 s", "far outside"),
         ("accelerators <= 6.5", "is not a whole number"),
         ("accelerators <= 64 GPUs", "has a unit"),

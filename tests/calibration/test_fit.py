@@ -43,6 +43,7 @@ def test_slopes_are_those_of_finite_differences() -> None:
         np.testing.assert_allclose(slope[:, :, COLUMN[name]], expected, atol=0.02)
 
 
+@pytest.mark.slow
 def test_runs_that_agree_with_the_start_move_nothing() -> None:
     times = [tuple(pair) for pair in np.exp(made_with(START))]
     found = fit(fit_data(RUNS, times), np.ones(len(RUNS)))

@@ -139,6 +139,7 @@ def test_hooks_match_the_files_they_are_for() -> None:
     assert all(hook["language"] == "python" and hook["name"] and hook["entry"] for hook in hooks().values())
 
 
+@pytest.mark.slow
 def test_the_catalog_hook(repository: Path) -> None:
     shutil.copytree(ROOT / "hardware" / "accelerators", repository / "catalog" / "accelerators")
     good, bad = (f"catalog/accelerators/{name}.yaml" for name in ("h100-sxm", "h200-sxm"))
@@ -150,6 +151,7 @@ def test_the_catalog_hook(repository: Path) -> None:
     assert run(repository, f"{entry} {good} absent.yaml").returncode == 2
 
 
+@pytest.mark.slow
 def test_the_check_hook(repository: Path) -> None:
     assert run(repository, "mkdir plans && planner init -o plans/chat.yaml").returncode == 0
     entry = hooks()["planner-check"]["entry"]

@@ -18,6 +18,7 @@ def test_table_names_the_cheapest_and_why(run: Run) -> None:
     assert done.stdout.startswith("cheapest: ") and "Why" in done.stdout and "one accelerator only" in done.stdout
 
 
+@pytest.mark.slow
 def test_json_csv_and_markdown_say_the_same(run: Run) -> None:
     document = json.loads(run("compare", EXAMPLE, "--format", "json").stdout)
     rows = list(csv.DictReader(io.StringIO(run("compare", EXAMPLE, "--format", "csv").stdout)))

@@ -51,6 +51,7 @@ def test_the_document(run: Run, scenario: Path) -> None:
     assert run("whatif", "s.yaml", "--format", "json").stdout == done.stdout  # the same bytes
 
 
+@pytest.mark.slow
 def test_a_sweep(run: Run, scenario: Path) -> None:
     result = json.loads(run("whatif", "s.yaml", "--vary", "load=0.5..3:6", "--format", "json").stdout)
     assert [case["value"] for case in result["cases"]] == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
@@ -66,6 +67,7 @@ def test_a_plan_that_misses_is_1(run: Run, scenario: Path) -> None:
     assert done.returncode == 1 and done.stdout.startswith("MISSES")
 
 
+@pytest.mark.slow
 def test_without_a_deployment_it_sizes(run: Run, scenario: Path) -> None:
     scenario.write_text(SCENARIO.partition("deployment:")[0], encoding="utf-8")
     assert run("whatif", "s.yaml").returncode == 0

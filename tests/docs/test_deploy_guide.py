@@ -27,6 +27,7 @@ def commands() -> list[str]:
     return [line for block in blocks("sh") for line in block.splitlines() if line.startswith("planner ")]
 
 
+@pytest.mark.slow
 def test_the_guide_runs_from_top_to_bottom(tmp_path: Path) -> None:
     (tmp_path / "chat.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
     shown = {}

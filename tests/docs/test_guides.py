@@ -143,7 +143,15 @@ def test_a_wrong_command_is_seen(line: str) -> None:
 # --------------------------------------------------------------------------------------------------------- excerpts
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "<!-- excerpt:" in text_of(page)], ids=name_of)
+LONG = ("cost.md", "failures.md", "kv-tiers.md", "tutorial.md")  # pages whose commands take more than a few seconds
+WITH_EXCERPTS = [
+    pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [], id=name_of(page))
+    for page in PAGES
+    if "<!-- excerpt:" in text_of(page)
+]
+
+
+@pytest.mark.parametrize("page", WITH_EXCERPTS)
 def test_excerpts_are_current(page: Path) -> None:
     for kind, what, block in marked(text_of(page)):
         assert agree(block, current(kind, what)), f"{what}: out of date; run python tests/docs/excerpts.py"

@@ -28,6 +28,7 @@ def test_the_scenario_shown_is_the_one_that_ships() -> None:
     assert shipped in [block for kind, block in BLOCKS if kind == "yaml"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the blocks are shell")
 def test_every_other_block_runs(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")

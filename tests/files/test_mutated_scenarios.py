@@ -153,6 +153,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "s.yaml"
 
 
+@pytest.mark.slow
 def test_mutated_scenarios_are_read_or_refused(path: Path) -> None:
     ends = []
     for text in mutated(300, seed=1):

@@ -136,6 +136,10 @@ def test_a_faster_nic_never_hurts_two_pools_and_leaves_one_pool_alone(tokens: fl
     assert len(set(found["colocated-chunked"])) == 1
 
 
+@pytest.mark.slow
+WORKER_USD_PER_HOUR = 1.31  # of one h100-sxm
+
+
 @settings(max_examples=8, deadline=None)
 @given(st.floats(200.0, 20000.0), st.floats(1.0, 60.0))
 def test_a_looser_itl_target_never_hurts_one_pool(tokens: float, rate: float) -> None:
@@ -143,9 +147,9 @@ def test_a_looser_itl_target_never_hurts_one_pool(tokens: float, rate: float) ->
     found = costs(question(), {"input_tokens": [tokens] * 5, "rate": [rate] * 5, "itl": limits})
     for name in ("colocated-chunked", "disaggregated"):
         usd = found[name]
-        # the cheapest of all budgets within the looser limit holds what the tighter one had; a worker of slack for
-        # the budgets that are tried
-        assert all(after <= before * 1.08 + 1e-9 for before, after in pairwise(usd)), name
+        # the cheapest of all budgets within the looser limit holds what the tighter one had; 8 % and a worker of slack
+        # for the budgets that are tried
+        assert all(after <= before * 1.08 + WORKER_USD_PER_HOUR for before, after in pairwise(usd)), name
 
 
 def test_more_traffic_never_needs_less() -> None:

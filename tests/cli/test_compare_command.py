@@ -9,6 +9,8 @@ import json
 import pytest
 from running import ROOT, Run
 
+pytestmark = pytest.mark.slow  # each runs whole searches through the command line
+
 EXAMPLE = str(ROOT / "docs" / "examples" / "qwen3-32b-fp8.yaml")
 
 
@@ -18,7 +20,6 @@ def test_table_names_the_cheapest_and_why(run: Run) -> None:
     assert done.stdout.startswith("cheapest: ") and "Why" in done.stdout and "one accelerator only" in done.stdout
 
 
-@pytest.mark.slow
 def test_json_csv_and_markdown_say_the_same(run: Run) -> None:
     document = json.loads(run("compare", EXAMPLE, "--format", "json").stdout)
     rows = list(csv.DictReader(io.StringIO(run("compare", EXAMPLE, "--format", "csv").stdout)))

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from running import Run
 
+pytestmark = pytest.mark.slow  # each runs whole searches through the command line
+
 SCENARIO = """
 model: meta-llama/Llama-3.1-8B
 engine: vllm

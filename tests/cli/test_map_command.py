@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 import pytest
 from running import ROOT, Run
 
+pytestmark = pytest.mark.slow  # each runs whole searches through the command line
+
 EXAMPLE = str(ROOT / "docs" / "examples" / "qwen3-32b-fp8.yaml")
 AXES = ("--x", "input_tokens=500..8000:4", "--y", "rate=2/s..50/s:3")
 

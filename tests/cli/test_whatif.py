@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from running import Run
 
+pytestmark = pytest.mark.slow  # each runs whole searches through the command line
+
 SCENARIO = """\
 version: 1
 model: meta-llama/Llama-3.1-70B
@@ -51,7 +53,6 @@ def test_the_document(run: Run, scenario: Path) -> None:
     assert run("whatif", "s.yaml", "--format", "json").stdout == done.stdout  # the same bytes
 
 
-@pytest.mark.slow
 def test_a_sweep(run: Run, scenario: Path) -> None:
     result = json.loads(run("whatif", "s.yaml", "--vary", "load=0.5..3:6", "--format", "json").stdout)
     assert [case["value"] for case in result["cases"]] == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
@@ -67,7 +68,6 @@ def test_a_plan_that_misses_is_1(run: Run, scenario: Path) -> None:
     assert done.returncode == 1 and done.stdout.startswith("MISSES")
 
 
-@pytest.mark.slow
 def test_without_a_deployment_it_sizes(run: Run, scenario: Path) -> None:
     scenario.write_text(SCENARIO.partition("deployment:")[0], encoding="utf-8")
     assert run("whatif", "s.yaml").returncode == 0

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from excerpts import ROOT
 
+pytestmark = pytest.mark.slow  # each runs whole searches through the command line
+
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 SAYS = {
     "read_a_trace": "no cache finds more than",

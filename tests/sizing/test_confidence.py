@@ -11,6 +11,8 @@ from planner.errors import FieldError
 from planner.records import Budget, Plan
 from planner.sizing import size, size_with_confidence
 
+pytestmark = pytest.mark.slow  # each runs whole searches through the command line
+
 QUESTION = small.scenario()
 
 
@@ -34,14 +36,12 @@ def test_targets_hold_at_the_upper_end() -> None:
     assert {name: shown[name] for name in upper_ends(plan)} == pytest.approx(upper_ends(plan))
 
 
-@pytest.mark.slow
 def test_confidence_costs_accelerators_and_more_of_it_no_less() -> None:
     plain, sure, surer = size(QUESTION), size_with_confidence(QUESTION, 0.8), size_with_confidence(QUESTION, 0.95)
     costs = [round(plan.money.usd_per_hour or 0.0, 6) for plan in (plain, sure, surer) if plan.money]
     assert costs == sorted(costs)
 
 
-@pytest.mark.slow
 def test_what_cannot_be_bought_is_a_miss_at_the_upper_end() -> None:
     plan = size(QUESTION)
     assert plan.deployment is not None

@@ -136,10 +136,10 @@ def test_a_faster_nic_never_hurts_two_pools_and_leaves_one_pool_alone(tokens: fl
     assert len(set(found["colocated-chunked"])) == 1
 
 
-@pytest.mark.slow
 WORKER_USD_PER_HOUR = 1.31  # of one h100-sxm
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.floats(200.0, 20000.0), st.floats(1.0, 60.0))
 def test_a_looser_itl_target_never_hurts_one_pool(tokens: float, rate: float) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow  # each runs whole searches
+
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "ci.md"
 EXPECTED = {"planner check plans/chat.yaml --baseline plans/baseline.json --format json --out result.json": 1}
@@ -63,7 +65,6 @@ def walk(work: Path, upto: str = "") -> dict[str, str]:
     return printed
 
 
-@pytest.mark.slow
 def test_the_guide(repository: Path) -> None:
     printed = walk(repository)
     diff = printed["planner diff plans/baseline.json result.json"]
@@ -93,7 +94,6 @@ def steps(path: Path, **inputs: str) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("base", ["", "main"])
 def test_the_action(repository: Path, base: str) -> None:
     walk(repository, "planner check")
@@ -111,7 +111,6 @@ def test_the_action(repository: Path, base: str) -> None:
     assert "planner check" in summary.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 def test_the_gitlab_job(repository: Path) -> None:
     walk(repository, "planner check")
     job: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "gitlab.yml").read_text(encoding="utf-8"))["planner"]
@@ -139,7 +138,6 @@ def test_hooks_match_the_files_they_are_for() -> None:
     assert all(hook["language"] == "python" and hook["name"] and hook["entry"] for hook in hooks().values())
 
 
-@pytest.mark.slow
 def test_the_catalog_hook(repository: Path) -> None:
     shutil.copytree(ROOT / "hardware" / "accelerators", repository / "catalog" / "accelerators")
     good, bad = (f"catalog/accelerators/{name}.yaml" for name in ("h100-sxm", "h200-sxm"))
@@ -151,7 +149,6 @@ def test_the_catalog_hook(repository: Path) -> None:
     assert run(repository, f"{entry} {good} absent.yaml").returncode == 2
 
 
-@pytest.mark.slow
 def test_the_check_hook(repository: Path) -> None:
     assert run(repository, "mkdir plans && planner init -o plans/chat.yaml").returncode == 0
     entry = hooks()["planner-check"]["entry"]

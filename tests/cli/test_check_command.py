@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from running import Run, environment
 
+pytestmark = pytest.mark.slow  # each runs whole searches
+
 GIVEN = """\
 version: 1
 model: meta-llama/Llama-3.1-70B

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from running import ROOT, Run
 
+pytestmark = pytest.mark.slow  # each runs whole searches
+
 RESULT = ROOT / "tests" / "data" / "export" / "heterogeneous.json"
 SCENARIO = ROOT / "docs" / "examples" / "heterogeneous.yaml"
 SMALL = """version: 1

@@ -14,6 +14,8 @@ from running import Run, environment
 
 from planner.cli.main import main
 
+pytestmark = pytest.mark.slow  # each runs whole searches
+
 FORMATS = ("table", "json", "csv", "yaml", "markdown", "html", "junit", "sarif", "github")
 
 

@@ -11,6 +11,8 @@ from running import Run
 from planner.cli.simulate import RouterChoice
 from planner.simulation.router import ROUTERS
 
+pytestmark = pytest.mark.slow  # each runs whole searches
+
 SCENARIO = """\
 version: 1
 model: meta-llama/Llama-3.1-70B

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from running import ROOT, Run
 
+pytestmark = pytest.mark.slow  # each runs whole searches
+
 PLAN = ROOT / "tests" / "data" / "export" / "gpt-oss-120b.json"
 BENCH = ROOT / "tests" / "data" / "bench"
 

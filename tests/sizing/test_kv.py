@@ -20,6 +20,8 @@ from planner.sizing.kv import KvReport, kv
 from planner.sizing.tier_choice import chosen, options, steps
 from planner.sizing.variables import VARIABLES
 
+pytestmark = pytest.mark.slow  # each runs whole searches
+
 CHATS = Sessions(60, 10, 2000.0, 1000.0, 500.0, 300.0, 20.0, 1.0, SubAgents(3, 5, 1000.0, 500.0, 2, 200.0, 100.0, 4.0))
 DRAM = KvTier("host-dram", "host-dram", "DDR5", 1e12, 8e12, 0.0, 500e9, 500e9, 0.5e-3, 5e-4, link_factor=0.79)
 DRIVES = KvTier("local-ssd", "local-ssd", "NVMe", None, 245e12, 7.68e12, 14e9, 10e9, 1e-3, 2e-5, 1.0, 0.79)

@@ -20,6 +20,7 @@ _RESULT = {
     "inputs": dict, "verdict": str, "limits": list, "kv": dict, "usd_per_mtok": dict, "energy": dict, "search": dict,
     "memory_per_accelerator": dict, "alternatives": list, "notes": list, "checks": list,
 }  # fmt: skip
+_RESULT_OR_NULL = ("plan", "prediction")  # null where no candidate holds the model
 _GATE = {"results": list, "broken": list, "summary": dict, "verdict": str}
 
 
@@ -63,9 +64,9 @@ def _check(found: Any, path: str) -> None:
         for one in found["results"]:
             if not isinstance(one, dict):
                 raise _damaged("results", path)
-            _check_parts(one, _RESULT, path)
+            _check_result(one, path)
     elif "plan" in found and "limits" in found:
-        _check_parts(found, _RESULT, path)
+        _check_result(found, path)
     else:
         raise InputError([Fault(f"is a document of planner, but no result to render or compare; {REDO}", path)])
 
@@ -73,6 +74,13 @@ def _check(found: Any, path: str) -> None:
 def _is_ours(found: Mapping[str, Any]) -> bool:
     tool = found.get("tool")
     return isinstance(tool, dict) and tool.get("name") == "planner"
+
+
+def _check_result(found: Mapping[str, Any], path: str) -> None:
+    _check_parts(found, _RESULT, path)
+    for name in _RESULT_OR_NULL:
+        if not isinstance(found.get(name), dict | None):
+            raise _damaged(name, path)
 
 
 def _check_parts(found: Mapping[str, Any], parts: Mapping[str, type], path: str) -> None:

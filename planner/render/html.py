@@ -206,10 +206,11 @@ def _span(line: Document) -> str:
     whole = 1.1 * max(high if high is not None else 1.5 * max(value, limit), value, limit)
     if not whole > 0.0 or low is None:
         return ""
-    start, end = BAR_WIDTH * low / whole, BAR_WIDTH * (high if high is not None else whole) / whole
+    # shares first, so that no product of a huge value overflows
+    start, end = BAR_WIDTH * (low / whole), BAR_WIDTH * ((high / whole) if high is not None else 1.0)
     shapes = f'<rect class="track" width="{BAR_WIDTH}" height="{BAR_HEIGHT}"/>'
     shapes += f'<rect x="{start:.1f}" y="4" width="{max(end - start, 1.0):.1f}" height="{BAR_HEIGHT - 8}"/>'
-    shapes += _mark("value", BAR_WIDTH * value / whole, 5) + _mark("limit", BAR_WIDTH * limit / whole, 2)
+    shapes += _mark("value", BAR_WIDTH * (value / whole), 5) + _mark("limit", BAR_WIDTH * (limit / whole), 2)
     between = interval_text(line)
     label = f"value {measured_text(line)}{f', interval {between}' if between else ''}, limit {limit_text(line)}"
     return _svg(label, shapes)

@@ -72,9 +72,10 @@ def check(
 
     broken = [{"scenario": one.scenario, "faults": list(one.faults)} for one in found if one.result is None]
     result = gate_document([one.result for one in found if one.result is not None], broken, strict)
-    write_document(result, shape.value, out, verbose, quiet)
-    if broken and shape is not CheckFormat.table and quiet < 2:
-        _tell_faults(broken)
+    shown = _without_faults(result) if shape is CheckFormat.table else result
+    write_document(shown, shape.value, out, verbose, quiet)
+    if quiet < 2:
+        _tell_faults(found)
     _raise_bug(found)
     if broken:
         return INPUT
@@ -94,13 +95,18 @@ def _baseline(path: Path | None) -> Document | None:
     return load_result(path)
 
 
-def _tell_faults(broken: Sequence[Document]) -> None:
-    """Faults for people, where the result itself is for programs."""
+def _without_faults(result: Document) -> Document:
+    """The document with the broken scenarios by name only: what is wrong with them goes to stderr."""
+    return {**result, "broken": [{**one, "faults": []} for one in result["broken"]]}
+
+
+def _tell_faults(found: Sequence[Outcome]) -> None:
+    """Faults of the input for people; the error that ends the command tells a bug."""
     from planner.cli.streams import tell
     from planner.render.gate import fault_text
 
-    for one in broken:
-        for fault in one["faults"]:
+    for one in found:
+        for fault in () if one.bug else one.faults:
             tell(fault_text(fault))
 
 

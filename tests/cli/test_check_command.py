@@ -88,8 +88,8 @@ def test_verbose_adds_what_the_numbers_rest_on(run_stubbed: Run) -> None:
 
 def test_our_bug_is_3_and_the_others_are_told(run: Run, run_stubbed: Run) -> None:
     done = run_stubbed("BUG", "check", "s.yaml")
-    assert done.returncode == 3 and "internal error: RuntimeError: a formula" in done.stdout
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 3 and "internal error: RuntimeError: a formula" in done.stderr
+    assert done.stdout.startswith("BROKEN  ") and "Traceback" not in done.stderr
     assert "Traceback" in run_stubbed("BUG", "check", "s.yaml", "-vv").stderr
 
 
@@ -111,6 +111,14 @@ def test_a_broken_scenario_stops_no_other(run: Run, tmp_path: Path) -> None:
     assert "b.yaml:1:1: modle: unknown key" in done.stderr and "gone.yaml: no such file" in done.stderr
 
 
+def test_faults_stand_on_stderr_and_the_table_names_the_file(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, "b.yaml", "modle: x\n")
+    done = run("check", "b.yaml")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (2, "BROKEN  b.yaml")
+    assert "b.yaml:1:1: modle: unknown key" in done.stderr and "unknown key" not in done.stdout
+    assert run("check", "b.yaml", "-qq").stderr == ""
+
+
 def test_order_and_bytes_do_not_depend_on_processes(run: Run, tmp_path: Path) -> None:
     names = [write(tmp_path, f"{name}.yaml") for name in "dacb"]
     one, two = (run("check", *names, "--format", "json", "--jobs", jobs).stdout for jobs in ("1", "2"))
@@ -122,13 +130,13 @@ def test_unknown_metric_is_2_with_the_nearest_name(run: Run, tmp_path: Path) -> 
     write(tmp_path, "s.yaml", GIVEN + "checks: [usd_per_hor <= 5 USD/h]\n")
     done = run("check", "s.yaml")
     assert done.returncode == 2
-    assert 's.yaml:13:10: checks[0]: "usd_per_hor <= 5 USD/h": no metric "usd_per_hor"; did you mean' in done.stdout
+    assert 's.yaml:13:10: checks[0]: "usd_per_hor <= 5 USD/h": no metric "usd_per_hor"; did you mean' in done.stderr
 
 
 def test_changes_need_a_baseline(run: Run, tmp_path: Path) -> None:
     write(tmp_path, "s.yaml", GIVEN + "checks: [change(accelerators) <= 0]\n")
     done = run("check", "s.yaml")
-    assert done.returncode == 2 and "s.yaml:13:10:" in done.stdout and "needs --baseline RESULT.json" in done.stdout
+    assert done.returncode == 2 and "s.yaml:13:10:" in done.stderr and "needs --baseline RESULT.json" in done.stderr
 
 
 def test_changes_against_a_baseline(run: Run, tmp_path: Path) -> None:
@@ -152,7 +160,7 @@ def test_a_baseline_of_another_scenario(run: Run, tmp_path: Path) -> None:
     write(tmp_path, "new.yaml", GIVEN + "checks: [change(accelerators) <= 0]\n")
     assert run("check", "old.yaml", "--format", "json", "--out", "many.json").returncode == 0
     done = run("check", "new.yaml", "--baseline", "many.json")
-    assert done.returncode == 2 and "the baseline holds no result of this scenario" in done.stdout
+    assert done.returncode == 2 and "the baseline holds no result of this scenario" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import Jobs, Wait, checked_points, fitted_wait, jobs_of
 
-_BISECTIONS = 36
 _PASSES = 2  # of the queue and the batch it meets
 _MOST_CHANCE = 0.98
 _SELDOM_PER_S = 1e-12
@@ -137,17 +136,31 @@ class _ChunkedEngine:
 
     def next_batch(self, point: _ChunkedPoint) -> Floats:
         """The batch that the steps at `point` would lead to."""
-        return self.rate * (self.outputs - 1.0) / point.steps_per_s * self.slowdown
+        return self.tokens_per_s / point.steps_per_s
+
+    @property
+    def free_share(self) -> Floats:
+        """Share of the time that prompt tokens leave: 1 - e u."""
+        return np.maximum(0.0, 1.0 - self.token_s * self.rate * self.mean_tokens)
+
+    @property
+    def tokens_per_s(self) -> Floats:
+        """Tokens to decode, each for as long as its gap outlasts a mean step."""
+        return self.rate * (self.outputs - 1.0) * self.slowdown
 
     def settle(self) -> _ChunkedPoint:
-        """The least batch that leads to itself, or where prefill leaves no time to decode."""
-        low, high = np.zeros(self.rate.shape), self.budget
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2.0
-            point = self.at(middle)
-            short = (self.next_batch(point) > middle) & (point.prefill_share < 1.0)
-            low, high = np.where(short, middle, low), np.where(short, high, middle)
-        return self.at(low)
+        """The batch that leads to itself, or where prefill leaves no time to decode.
+
+        Each step, with a prefill or without, takes td beside its prompt tokens, and these take e u of the time. So
+        (1 - e u)/td steps start per second however prompts fall into them, and with td = a + c b the batch that leads
+        to itself solves (1 - e u) b = tokens_per_s (a + c b). Prefill takes all time where packed steps alone do:
+        u (a + c b) = (1 - e u)(C - b).
+        """
+        free, tokens, wanted = self.free_share, self.rate * self.mean_tokens, self.tokens_per_s
+        left = free - wanted * self.sequence_s
+        steady = np.where(left > 0.0, wanted * self.base_s / np.where(left > 0.0, left, 1.0), np.inf)
+        most = (free * self.budget - tokens * self.base_s) / np.maximum(free + tokens * self.sequence_s, 1e-300)
+        return self.at(np.minimum(steady, np.clip(most, 0.0, self.budget)))
 
     def load(self, point: _ChunkedPoint) -> Floats:
         return self.rate * self.mean_tokens * point.full_step_s / point.room_tokens
@@ -159,8 +172,7 @@ class _ChunkedEngine:
 
     def spread(self, point: _ChunkedPoint) -> BatchSpread:
         """Linear noise about the fixed point: variance b / (1 - h'), h' the growth of the next batch with this one."""
-        reach = 1e-3 * (1.0 + point.batch)
-        growth = (self.next_batch(self.at(point.batch + reach)) - self.next_batch(point)) / reach
+        growth = self.tokens_per_s * self.sequence_s / np.maximum(self.free_share, 1e-300)
         return BatchSpread(point.batch, point.batch / np.clip(1.0 - growth, 0.05, 1.0))
 
     def residual_s(self, point: _ChunkedPoint) -> Floats:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from queueing_cases import step_cases
 
 from planner.queueing import ServiceLaw, central_queue, chunked, fewest_in_flight, whole_prompt
+from planner.queueing.colocated import _ChunkedEngine
 from planner.queueing.gaps import packed_steps
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
@@ -165,6 +166,25 @@ def test_gaps_of_short_prompts_under_a_large_budget():
     full_s = STEP["a"] + STEP["e"] * 8192.0
     assert float(law.itl_quantile_s(0.99)) < 0.4 * full_s
     assert float(law.itl_quantile_s(0.99)) == pytest.approx(simulated.itl_s["p99"].value, rel=0.25)
+
+
+@given(
+    rate=st.floats(0.0, 60.0),
+    outputs=st.floats(1.0, 3000.0),
+    budget=st.floats(1.0, 16384.0),
+    steps=st.tuples(st.floats(1e-3, 0.1), st.floats(0.0, 1e-3), st.floats(1e-6, 1e-3)),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_settled_batch_leads_to_itself_or_prefill_takes_all_time(rate, outputs, budget, steps):
+    points = (np.array([value]) for value in (rate, outputs, *steps, budget))
+    law = _ChunkedEngine(*points, PROMPTS, np.array([1000.0 / PROMPTS.mean_s]))
+    point = law.settle()
+    assert 0.0 <= point.batch[0] <= budget
+    if law.stable(point)[0]:
+        assert law.next_batch(point)[0] == pytest.approx(point.batch[0], rel=1e-9)
+    else:
+        more = law.at(point.batch + 1e-6 * budget)
+        assert more.prefill_share[0] >= 1.0 or law.next_batch(more)[0] > budget * (1.0 - 1e-3)
 
 
 @pytest.mark.parametrize("kind", ["chunked", "whole"])

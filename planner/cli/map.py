@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.options import CatalogOption, OutOption, QuietOption
+from planner.cli.plots import PlotOption, check_plots
 from planner.cli.size import ScenarioArgument
 
 if TYPE_CHECKING:
@@ -41,10 +42,7 @@ def crossover(
     shape: Annotated[
         MapFormat, typer.Option("--format", help="table: a picture of letters; json and csv: cells; html and svg.")
     ] = MapFormat.table,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Also draw FILE.svg, or FILE.png with matplotlib."),
-    ] = None,
+    plot: PlotOption = None,
     facet: Annotated[
         str | None, typer.Option("--facet", metavar="KEY=A,B", help="One map each: model=ID,ID or accelerator=ID,ID.")
     ] = None,
@@ -71,16 +69,18 @@ def crossover(
     from planner.cli.streams import check_out, write_result
     from planner.review.crossover import crossover_document
 
-    for target in (out, plot):
-        check_out(target, [scenario])
-    maps, facets = _maps(scenario, _two(x, y), facet, tuple(without or ()), yes, tuple(catalog or ()), plot)
+    check_out(out, [scenario])
+    plots = check_plots(plot, None, ["map"], inputs=[scenario], out=out, shape=shape)
+    maps, facets = _maps(scenario, _two(x, y), facet, tuple(without or ()), yes, tuple(catalog or ()))
     document = crossover_document(maps, facets)
 
     def render(screen: Screen) -> str:
         return _rendered(document, shape, screen)
 
-    if plot is not None:
-        _draw(document, plot)
+    if plots.files:
+        from planner.render.figures.crossover import crossover_figures
+
+        plots.write(crossover_figures(document), f"planner map: {document['scenario']}")
     if out is not None or quiet < 2:
         write_result(render, out)
     return 0
@@ -119,7 +119,6 @@ def _maps(
     without: tuple[str, ...],
     yes: bool,
     catalog: tuple[Path, ...],
-    plot: Path | None,
 ) -> tuple[list[CrossoverMap], list[dict[str, str]]]:
     """Every map asked for. Raises InputError with what is wrong with the options, then with the file."""
     from planner.errors import FieldError, InputError
@@ -127,7 +126,6 @@ def _maps(
     from planner.files.scenario import field_fault, load_scenario
     from planner.files.yamlfile import load
 
-    _check_plot(plot)
     x, y = read_axes(*axes)
     key, values = _facet(facet)
     check_size((x, y), max(len(values), 1), yes)
@@ -152,20 +150,6 @@ def _check_terms(without: Sequence[str]) -> None:
     wrong = [f'--without: "{term}" is no term; {did_you_mean(term, TERMS)}' for term in without if term not in TERMS]
     if wrong:
         raise InputError([Fault(text) for text in wrong])
-
-
-def _check_plot(plot: Path | None) -> None:
-    from importlib.util import find_spec
-
-    from planner.errors import Fault, InputError
-
-    if plot is None or plot.suffix == ".svg":
-        return
-    if plot.suffix != ".png":
-        raise InputError([Fault(f'--plot "{plot}": want a file that ends in .svg or .png')])
-    if find_spec("matplotlib") is None:
-        text = f'--plot "{plot}": a PNG needs matplotlib; install planner[plot], or give a file that ends in .svg'
-        raise InputError([Fault(text)])
 
 
 def _facet(text: str | None) -> tuple[str, list[str]]:
@@ -219,17 +203,3 @@ def _progress(count: int) -> Callable[[int], Callable[[int, int], None] | None]:
         return tell if sys.stderr.isatty() else None
 
     return of
-
-
-def _draw(document: dict[str, Any], plot: Path) -> None:
-    """The picture as a file, whole or not at all."""
-    from planner.cli.streams import write_result
-    from planner.render.crossover import to_svg
-
-    if plot.suffix == ".svg":
-        write_result(lambda _: to_svg(document), plot)
-        return
-    from planner.cli.streams import write_file
-    from planner.render.png import to_png
-
-    write_file(to_png(document), plot)

@@ -19,15 +19,21 @@ from planner.cli.options import (
     ResultFormatOption,
     VerboseOption,
 )
+from planner.cli.plots import PlotOption, Plots, check_plots, kind_option
 from planner.cli.streams import check_out
 
 if TYPE_CHECKING:
     from planner.errors import FieldError
     from planner.records import EngineProfile, Plan, Scenario
+    from planner.render.figures.figure import Figure
     from planner.review.currency import Currency
 
 NOTHING_FITS = 1
 
+SIZE_KINDS = ("memory", "ttft", "step", "cost")
+EVALUATE_KINDS = SIZE_KINDS
+SizeKindOption = Annotated[list[str] | None, kind_option(SIZE_KINDS)]
+EvaluateKindOption = Annotated[list[str] | None, kind_option(EVALUATE_KINDS)]
 ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file, YAML.")]
 
 
@@ -40,6 +46,8 @@ def size(
         float | None,
         typer.Option(metavar="SHARE", help="Buy enough that targets hold at the upper end of intervals, e.g. 0.9."),
     ] = None,
+    plot: PlotOption = None,
+    plot_kind: SizeKindOption = None,
     catalog: CatalogOption = None,
     currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
@@ -53,11 +61,12 @@ def size(
     Exit code 0 when one does, 1 when nothing fits (the nearest miss is printed), 2 when the input is at fault.
     """
     check_out(out, [scenario])
+    plots = check_plots(plot, plot_kind, SIZE_KINDS, inputs=[scenario], out=out, shape=shape)
     money = currency_of(currency, shape)
     if coverage is not None and confidence is not None:
         raise typer.BadParameter("a confidence says the coverage: give one of them", param_hint="--confidence")
     plan = answer(scenario, tuple(catalog or ()), "size", coverage, confidence)
-    show(plan, shape, out, verbose, quiet, money)
+    show(plan, shape, out, verbose, quiet, money, plots)
     return NOTHING_FITS if plan.verdict == "infeasible" else 0
 
 
@@ -71,6 +80,8 @@ def evaluate(
         list[Path] | None,
         typer.Option("--from", metavar="FILE", help="Script, manifest or folder of what runs; may be given again."),
     ] = None,
+    plot: PlotOption = None,
+    plot_kind: EvaluateKindOption = None,
     currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
     quiet: QuietOption = 0,
@@ -83,17 +94,16 @@ def evaluate(
 
     Exit code 0 also when targets are missed (the report says so), 2 when the deployment cannot run.
     """
-    money = currency_of(currency, shape)
+    money, inputs = currency_of(currency, shape), [scenario, *(launch or ())]
+    check_out(out, inputs)
+    plots = check_plots(plot, plot_kind, EVALUATE_KINDS, inputs=inputs, out=out, shape=shape)
     if launch:
-        from planner.cli.formats import write_document
         from planner.cli.running import imported_result
 
-        check_out(out, [scenario, *launch])
         result = imported_result(scenario, launch, tuple(catalog or ()), coverage)
-        write_document(shown_in(result, money), shape.value, out, verbose, quiet)
+        write(result, shape, out, verbose, quiet, money, plots)
         return 0
-    check_out(out, [scenario])
-    show(answer(scenario, tuple(catalog or ()), "evaluate", coverage), shape, out, verbose, quiet, money)
+    show(answer(scenario, tuple(catalog or ()), "evaluate", coverage), shape, out, verbose, quiet, money, plots)
     return 0
 
 
@@ -184,13 +194,46 @@ def judge(*deployment: Any) -> list[FieldError]:
 
 
 def show(
-    plan: Plan, shape: ResultFormat, out: Path | None, verbose: int, quiet: int, currency: Currency | None = None
+    plan: Plan,
+    shape: ResultFormat,
+    out: Path | None,
+    verbose: int,
+    quiet: int,
+    currency: Currency | None,
+    plots: Plots,
 ) -> None:
-    """Write the result document of a plan."""
-    from planner.cli.formats import write_document
+    """Write the result document of a plan, and its figures."""
     from planner.review.document import document
 
-    write_document(shown_in(document(plan), currency), shape.value, out, verbose, quiet)
+    write(document(plan), shape, out, verbose, quiet, currency, plots)
+
+
+def write(
+    result: Mapping[str, Any],
+    shape: ResultFormat,
+    out: Path | None,
+    verbose: int,
+    quiet: int,
+    currency: Currency | None,
+    plots: Plots,
+) -> None:
+    """Write a result document, and what is drawn of it; figures say USD in any currency."""
+    from planner.cli.formats import write_document
+
+    figures = drawn(result, plots)
+    write_document(shown_in(result, currency), shape.value, out, verbose, quiet)
+    plots.show(figures)
+
+
+def drawn(result: Mapping[str, Any], plots: Plots) -> list[Figure]:
+    """The figures of a result, those for files written."""
+    if not plots.files:
+        return []
+    from planner.render.figures import result_figures
+
+    figures = result_figures(result, plots.kinds)
+    plots.write(figures, f"planner: {result['inputs']['scenario']}")
+    return figures
 
 
 def shown_in(result: Mapping[str, Any], currency: Currency | None) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from html import escape
 from statistics import median
 from typing import Any
 
-from planner.render.charts import Contour, heat_map, level_lines
+from planner.render.heat_map import Contour, heat_map, level_lines
 from planner.render.svg import INK, Axis, Entry, renamed, stacked, tick_text
 from planner.render.text import Pen, name_text, seconds_text, wrapped
 
@@ -31,6 +31,10 @@ NAMES = {
 STEPS = (0.5, 1.0)
 TIE, NOTHING = "#c4c4c4", "#8a8a8a"
 LETTERS = {"disaggregated": "dD", "heterogeneous": "hH", "colocated-chunked": "cC", "colocated-whole-prompt": "wW"}
+KEY = (
+    "D two pools, H two pools of different accelerators, C one pool with chunks, W one pool with whole prompts; "
+    "small letters lead by less than 50 %, = is a tie within the interval of the prediction, . nothing fits"
+)
 _LABEL_COLUMNS = 9
 
 
@@ -59,15 +63,16 @@ def to_text(document: Document, pen: Pen) -> str:
     """One letter a cell, the highest y on top."""
     lines: list[str] = []
     for one in facets_of(document):
-        lines += [pen.heading(_title(one)), f"  {conditions(document, one)}", "", *_picture(document, one), ""]
-    lines += wrapped(
-        "D two pools, H two pools of different accelerators, C one pool with chunks, W one pool with whole prompts; "
-        "small letters lead by less than 50 %, = is a tie within the interval of the prediction, . nothing fits",
-        pen.width,
-    )
+        lines += [*letters(document, one, pen), ""]
+    lines += wrapped(KEY, pen.width)
     for note in dict.fromkeys(note["text"] for one in facets_of(document) for note in one["notes"]):
         lines += [f"note: {line}" for line in wrapped(note, pen.width - 6)]
     return pen.finish(lines)
+
+
+def letters(document: Document, one: Document, pen: Pen) -> list[str]:
+    """One map in letters, under its title."""
+    return [pen.heading(map_title(one)), f"  {conditions(document, one)}", "", *_picture(document, one)]
 
 
 def _picture(document: Document, one: Document) -> list[str]:
@@ -140,7 +145,7 @@ def picture(document: Document, one: Document) -> str:
     leads = [[cell["lead_log2"] for cell in row] for row in cells]
     lines = [Contour("break-even", level_lines(columns, rows, smooth(leads), 0.0), width=2.5)]
     return heat_map(
-        _title(one),
+        map_title(one),
         _axis(x, columns),
         _axis(y, rows),
         columns,
@@ -213,7 +218,8 @@ def smooth(values: Sequence[Sequence[float | None]]) -> list[list[float | None]]
     return [[around(row, column) for column in range(width)] for row in range(height)]
 
 
-def _title(one: Document) -> str:
+def map_title(one: Document) -> str:
+    """What a map is of."""
     return f"{one['model']} on {', '.join(one['accelerators'])}: one pool or two?"
 
 

@@ -1,46 +1,108 @@
-"""A crossover map as PNG, drawn by matplotlib, which only the extra `plot` installs."""
+"""Our own SVG as PNG, painted by matplotlib, which only the extra `plot` installs.
+
+Only what `planner.render.svg` writes is known here: areas, lines, marks, texts, hatches, pictures in a picture.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
-from planner.render.crossover import NAMES, NOTHING, SHADES, TIE, axis_title, conditions, facets_of, grid, strength
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DOTS_PER_PX = 1.5
+_DPI = 96.0 * DOTS_PER_PX
+_POINT_PX = 0.75  # points of a pixel
+_NARROWER = 0.9  # the sans serif that matplotlib brings is wider than the one widths are computed for
+_SPACE = "{http://www.w3.org/2000/svg}"
+_SIDES = {"start": "left", "middle": "center", "end": "right"}
 
 
-def to_png(document: Mapping[str, Any]) -> bytes:
-    """The map, facets one below the other. Raises ImportError without matplotlib."""
+def to_png(document: str) -> bytes:
+    """A picture of `planner.render.svg` as PNG. Raises ImportError without matplotlib."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
 
-    maps = facets_of(document)
-    x, y = document["axes"]["x"], document["axes"]["y"]
-    figure = Figure(figsize=(9.6, 6.4 * len(maps)), dpi=150, layout="constrained")
+    root = ElementTree.fromstring(document)
+    _, _, width, height = (float(part) for part in root.attrib["viewBox"].split())
+    figure = Figure(figsize=(width / 96.0, height / 96.0), dpi=_DPI)
     FigureCanvasAgg(figure)
-    for index, one in enumerate(maps):
-        axes = figure.add_subplot(len(maps), 1, index + 1)
-        colors = [[to_rgb(_color(cell)) for cell in row] for row in grid(document, one)]
-        axes.pcolormesh(x["values"], y["values"], colors, shading="nearest")
-        axes.set(xscale=_scale(x), yscale=_scale(y), xlabel=axis_title(x), ylabel=axis_title(y))
-        axes.set_title(f"{one['model']} on {', '.join(one['accelerators'])}\n{conditions(document, one)}", fontsize=10)
-        held = {cell["winner"] for cell in one["cells"]}
-        shown = [Patch(color=SHADES[name][1], label=text) for name, text in NAMES.items() if name in held]
-        shown += [Patch(color=TIE, label="tie")] if "tie" in held else []
-        shown += [Patch(color=NOTHING, label="nothing fits")] if None in held else []
-        axes.legend(handles=shown, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set(xlim=(0.0, width), ylim=(height, 0.0))
+    axes.axis("off")
+    _paint(axes, root, 0.0)
     out = io.BytesIO()
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
 
 
-def _scale(axis: Mapping[str, Any]) -> str:
-    return "log" if axis["log"] else "linear"
+def _paint(axes: Axes, parent: ElementTree.Element, down: float) -> None:
+    """Every element of a picture in its order, `down` pixels lower."""
+    for order, element in enumerate(parent):
+        one, kind = element.attrib, element.tag.removeprefix(_SPACE)
+        if kind == "svg":
+            _paint(axes, element, down + float(one.get("y", 0.0)))
+        elif kind == "rect" and "x" in one:
+            _area(axes, one, down, order)
+        elif kind in ("polyline", "polygon"):
+            _path(axes, one, down, order, closed=kind == "polygon")
+        elif kind == "circle":
+            _dot(axes, one, down, order)
+        elif kind == "text":
+            _text(axes, one, element.text or "", down, order)
 
 
-def _color(cell: Mapping[str, Any]) -> str:
-    if cell["winner"] is None:
-        return NOTHING
-    return TIE if cell["winner"] == "tie" else SHADES[cell["winner"]][strength(cell)]
+def _area(axes: Axes, one: dict[str, str], down: float, order: int) -> None:
+    from matplotlib.patches import Rectangle
+
+    corner = (float(one["x"]), float(one["y"]) + down)
+    size = (float(one["width"]), float(one["height"]))
+    hatched = one["fill"].startswith("url(")
+    style: dict[str, Any] = {"facecolor": "white" if hatched else one["fill"], "edgecolor": one["stroke"]}
+    if hatched:  # the name of a hatch holds its color and its background
+        color = f"#{one['fill'].removeprefix('url(#').removesuffix(')').split('-')[-2]}"
+        style |= {"hatch": "///", "edgecolor": color}
+    axes.add_patch(Rectangle(corner, *size, linewidth=_POINT_PX, zorder=order, **style))
+
+
+def _path(axes: Axes, one: dict[str, str], down: float, order: int, closed: bool) -> None:
+    points = [tuple(map(float, point.split(","))) for point in one["points"].split()]
+    across, below = [x for x, _ in points], [y + down for _, y in points]
+    if closed:
+        from matplotlib.patches import Polygon
+
+        corners = list(zip(across, below, strict=True))
+        axes.add_patch(Polygon(corners, facecolor=one["fill"], edgecolor=one["stroke"], linewidth=1.5, zorder=order))
+        return
+    width = float(one["stroke-width"]) * _POINT_PX
+    line = axes.plot(across, below, color=one["stroke"], linewidth=width, zorder=order, solid_joinstyle="round")[0]
+    if one.get("stroke-dasharray"):
+        line.set_dashes([float(part) / float(one["stroke-width"]) for part in one["stroke-dasharray"].split()])
+
+
+def _dot(axes: Axes, one: dict[str, str], down: float, order: int) -> None:
+    from matplotlib.patches import Circle
+
+    middle = (float(one["cx"]), float(one["cy"]) + down)
+    radius = float(one["r"])
+    axes.add_patch(Circle(middle, radius, facecolor=one["fill"], edgecolor=one["stroke"], linewidth=1.5, zorder=order))
+
+
+def _text(axes: Axes, one: dict[str, str], text: str, down: float, order: int) -> None:
+    from matplotlib.patheffects import withStroke
+
+    rim = one.get("stroke")
+    axes.text(
+        float(one["x"]),
+        float(one["y"]) + down,
+        text.replace("$", r"\$"),  # which would begin a formula
+        fontsize=float(one["font-size"]) * _POINT_PX * _NARROWER,
+        ha=_SIDES[one.get("text-anchor", "start")],
+        va="baseline",
+        color=one["fill"],
+        fontweight=one.get("font-weight", "normal"),
+        zorder=order,
+        path_effects=[withStroke(linewidth=4.0, foreground=rim)] if rim else None,
+    )

@@ -17,8 +17,13 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, RED = "#0072b2", "#e69f00", "#009e73", "#cc79a
 PALETTE = (BLUE, RED, GREEN, PURPLE, SKY, ORANGE)
 DASHES = ("", "10 5", "3 4", "12 4 3 4", "6 3", "1 4")  # beside the color, so that a grey print still tells lines apart
 INK, FAINT, PAPER, GREY = "#1a1a1a", "#d4d4d4", "#ffffff", "#bdbdbd"
+CORNERS = {  # of marks that are no dots, about their middle
+    "square": ((-0.95, -0.95), (0.95, -0.95), (0.95, 0.95), (-0.95, 0.95)),
+    "diamond": ((0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)),
+    "triangle": ((0.0, -1.2), (1.2, 0.95), (-1.2, 0.95)),
+}
 
-TEXT_PX, TITLE_PX, SMALL_PX = 18.0, 22.0, 15.0
+TEXT_PX, TITLE_PX, SMALL_PX = 18.0, 22.0, 16.0
 _CHARACTER = 0.56  # mean width of a character of a sans serif, in its size
 _MOST_TICKS = 8
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -31,6 +36,11 @@ def number(value: float) -> str:
     """A coordinate: two decimals at most, no trailing zeros, never -0."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
+
+
+def xml_text(text: str) -> str:
+    """Text as XML can hold it: marks of the language escaped, control characters shown as one sign."""
+    return escape("".join(letter if letter.isprintable() else "\ufffd" for letter in text))
 
 
 def text_width_px(text: str, size_px: float = TEXT_PX) -> float:
@@ -76,6 +86,12 @@ class Axis:
             return math.log(max(value, 1e-300) / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
+    def at(self, share: float) -> float:
+        """The value at a share of the axis."""
+        if self.log:
+            return float(self.low * (self.high / self.low) ** share)
+        return self.low + share * (self.high - self.low)
+
     def ticks(self, most: int = _MOST_TICKS) -> list[float]:
         """Round values inside the axis, `most` of them at most and two at least."""
         return _log_ticks(self.low, self.high, most) if self.log else _linear_ticks(self.low, self.high, most)
@@ -108,7 +124,7 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a legend: `kind` is area, line or mark. `pattern` is a hatch of `Canvas.hatch`."""
+    """One line of a legend: `kind` is area, line or a shape of a mark. `pattern` is a hatch of `Canvas.hatch`."""
 
     text: str
     color: str
@@ -156,9 +172,14 @@ class Canvas:
                 f' stroke-linejoin="round"{dashes}/>'
             )
 
-    def dot(self, x: float, y: float, color: str, radius: float = 6.0) -> None:
-        place = f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
-        self.elements.append(f'<circle {place} fill="{color}" stroke="{PAPER}" stroke-width="2"/>')
+    def mark(self, x: float, y: float, color: str, shape: str = "dot", radius: float = 6.0) -> None:
+        """A point: a dot, or one of `CORNERS`, which a grey print still tells apart."""
+        if shape == "dot":
+            place = f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
+            self.elements.append(f'<circle {place} fill="{color}" stroke="{PAPER}" stroke-width="2"/>')
+            return
+        corners = " ".join(f"{number(x + radius * dx)},{number(y + radius * dy)}" for dx, dy in CORNERS[shape])
+        self.elements.append(f'<polygon points="{corners}" fill="{color}" stroke="{PAPER}" stroke-width="2"/>')
 
     def text(
         self,
@@ -175,8 +196,8 @@ class Canvas:
         place = f'x="{number(x)}" y="{number(y)}" font-size="{number(size)}" text-anchor="{anchor}"{weight}'
         if halo:  # a second text below the first: not every viewer knows an order of painting
             rim = f'fill="{PAPER}" stroke="{PAPER}" stroke-width="5" stroke-linejoin="round" aria-hidden="true"'
-            self.elements.append(f"<text {place} {rim}>{escape(text)}</text>")
-        self.elements.append(f'<text {place} fill="{color}">{escape(text)}</text>')
+            self.elements.append(f"<text {place} {rim}>{xml_text(text)}</text>")
+        self.elements.append(f'<text {place} fill="{color}">{xml_text(text)}</text>')
 
     def paragraph(self, x: float, y: float, text: str, width: float, size: float, bold: bool = False) -> float:
         """Wrapped text from its first baseline; returns the baseline of the line after it."""
@@ -201,8 +222,8 @@ class Canvas:
             return
         elif entry.kind == "line":
             self.line([(x, y - 5.0), (x + 34.0, y - 5.0)], entry.color, dash=entry.dash)
-        elif entry.kind == "mark":
-            self.dot(x + 17.0, y - 5.0, entry.color)
+        elif entry.kind != "area":
+            self.mark(x + 17.0, y - 5.0, entry.color, entry.kind)
         else:
             self.area(x, y - 14.0, 34.0, 17.0, entry.pattern or entry.color, INK)
 
@@ -213,8 +234,8 @@ class Canvas:
         lines = [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} height="{number(self.height)}" role="img" '
             'aria-labelledby="title description" font-family="Helvetica, Arial, sans-serif">',
-            f'<title id="title">{escape(self.title)}</title>',
-            f'<desc id="description">{escape(self.description)}</desc>',
+            f'<title id="title">{xml_text(self.title)}</title>',
+            f'<desc id="description">{xml_text(self.description)}</desc>',
             *([f"<defs>{definitions}</defs>"] if definitions else []),
             f'<rect width="100%" height="100%" fill="{PAPER}"/>',
             *self.elements,
@@ -233,17 +254,24 @@ def renamed(document: str, number: int) -> str:
 
 
 def stacked(documents: Sequence[str]) -> str:
-    """Pictures of the house size one below the other, as one; a single one as it is."""
+    """Pictures one below the other, as one; a single one as it is."""
     if len(documents) == 1:
         return documents[0]
-    size = Canvas("", "")
-    height = size.height * len(documents)
-    inner = [
-        renamed(document, index).replace("<svg ", f'<svg y="{number(index * size.height)}" ', 1)
-        for index, document in enumerate(documents)
-    ]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(size.width)} {number(height)}"'
-    return f'{head} width="{number(size.width)}" height="{number(height)}">\n' + "".join(inner) + "</svg>\n"
+    sizes = [size_px(document) for document in documents]
+    width, height = max(size[0] for size in sizes), sum(size[1] for size in sizes)
+    inner, down = [], 0.0
+    for index, document in enumerate(documents):
+        inner.append(renamed(document, index).replace("<svg ", f'<svg y="{number(down)}" ', 1))
+        down += sizes[index][1]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(width)} {number(height)}"'
+    return f'{head} width="{number(width)}" height="{number(height)}">\n' + "".join(inner) + "</svg>\n"
+
+
+def size_px(document: str) -> tuple[float, float]:
+    """Width and height that a picture says of itself."""
+    _, _, box = document.partition('viewBox="0 0 ')
+    width, height = box[: box.index('"')].split()
+    return float(width), float(height)
 
 
 # --------------------------------------------------------------------------------------------------------------- frame
@@ -289,10 +317,18 @@ class Frame:
 
 
 def framed(
-    title: str, description: str, x: Axis, y: Axis, *, subtitle: str = "", source: str = "", legend_px: float = 0.0
+    title: str,
+    description: str,
+    x: Axis,
+    y: Axis,
+    *,
+    subtitle: str = "",
+    source: str = "",
+    legend_px: float = 0.0,
+    height: float = 640.0,
 ) -> Frame:
     """A canvas with its title, its source line and an empty plotting area, leaving `legend_px` on the right."""
-    canvas = Canvas(title, description)
+    canvas = Canvas(title, description, height=height)
     room = canvas.width - 40.0
     down = canvas.paragraph(20.0, 34.0, title, room, TITLE_PX, bold=True)
     if subtitle:

@@ -74,7 +74,7 @@ def test_png_needs_matplotlib_and_says_so(run: Run, tmp_path: Path) -> None:
         ((*AXES, "--facet", "engine=vllm"), "no facet"),
         ((*AXES, "--facet", "accelerator=h1000"), "is not known"),
         ((*AXES, "--facet", "model="), "at least one value"),
-        ((*AXES, "--plot", "map.pdf"), ".svg or .png"),
+        ((*AXES, "--plot", "map.pdf"), "known: .svg, .png, .html, .txt"),
     ],
 )
 def test_bad_input_is_exit_code_2_with_the_fix(run: Run, arguments: tuple[str, ...], said: str) -> None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import combinations
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.render.charts import (
-    Bar,
-    Contour,
-    Note,
-    Series,
-    bar_chart,
-    heat_map,
-    level_lines,
-    line_chart,
-)
-from planner.render.svg import Axis, Canvas, Entry, number, tick_text
+from planner.render.bars import Bar, Bars, bars_svg
+from planner.render.heat_map import Contour, heat_map, level_lines
+from planner.render.lines import Lines, Note, Rule, Series, Span, Zone, lines_svg
+from planner.render.svg import Axis, Canvas, Entry, number, size_px, stacked, tick_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 TOKENS = Axis("input", "tokens", 256.0, 131072.0, log=True)
@@ -27,6 +22,19 @@ RATE = Axis("rate", "requests/s", 1.0, 1000.0, log=True)
 LENGTHS = [256.0, 2048.0, 16384.0, 131072.0]
 RATES = [1.0, 10.0, 100.0, 1000.0]
 FILLS = [["#0072b2", "#0072b2", "hatch:#777777", "#e69f00"]] * 4
+
+
+LINES = Lines(
+    "lines",
+    TOKENS,
+    RATE,
+    [Series("one", [(300.0, 2.0), (900.0, None), (1000.0, 5.0), (2000.0, 7.0)]), Series("two", [(1e9, 2.0)])],
+    zones=[Zone(2000.0, 1.0, "target < here")],
+    rules=[Rule(500.0, "knee", upright=True), Rule(50.0, "a limit")],
+    spans=[Span(300.0, 400.0, 2.0), Span(300.0, None, 10.0)],
+    span_name="interval",
+    notes=[Note(2048.0, 10.0, "here"), Note(2048.0, 10.5, "there"), Note(2050.0, 10.0, "and everywhere")],
+)
 
 
 def heat() -> str:
@@ -40,20 +48,28 @@ def heat() -> str:
         FILLS,
         [Entry("<wins>", "#0072b2"), Entry("nothing", "#777777", pattern="hatch:#777777")],
         contours=[Contour("2.5", level_lines(LENGTHS, RATES, values, 2.5))],
-        notes=[Note(2048.0, 10.0, "here")],
         hatches=[("#777777", "#ffffff")],
         source="source & date",
     )
 
 
 def lines() -> str:
-    return line_chart(
-        "lines", TOKENS, RATE, [Series("one", [(300.0, 2.0), (900.0, None)]), Series("two", [(1e9, 2.0)])]
-    )
+    return lines_svg(LINES)
 
 
 def bars() -> str:
-    return bar_chart("bars", "cost", "USD/h", [Bar("a & b", [("prefill", 2.0), ("decode", 3.0)]), Bar("none", [])])
+    return bars_svg(
+        Bars(
+            "bars",
+            "cost",
+            "USD/h",
+            [
+                Bar("a & b", [("prefill", 2.0), ("decode", 3.0)], limit=4.0),
+                Bar("none", [], span=(0.0, 99.0)),
+                Bar("a name that takes most of the width of the whole picture, and more", [("free", 1.0)]),
+            ],
+        )
+    )
 
 
 @pytest.mark.parametrize("draw", [heat, lines, bars])
@@ -72,7 +88,8 @@ def test_every_text_is_inside_the_picture_and_readable_at_half_size(draw: object
     texts = list(root.iter(f"{SVG}text"))
     assert texts
     for text in texts:
-        assert 0.0 <= float(text.attrib["x"]) <= 960.0 and 0.0 < float(text.attrib["y"]) <= 640.0
+        assert 0.0 <= float(text.attrib["x"]) <= 960.0
+        assert 0.0 < float(text.attrib["y"]) <= float(root.attrib["height"])
         assert float(text.attrib["font-size"]) >= 15.0
 
 
@@ -87,9 +104,36 @@ def test_equal_neighbors_are_one_area() -> None:
 
 
 def test_a_line_breaks_where_there_is_no_value_and_outside_the_frame() -> None:
-    assert (
-        lines().count("<polyline") == len(TOKENS.ticks(7)) * 2 + len(RATE.ticks()) * 2 + 1 + 2
-    )  # ticks, point, legend
+    """Of the first series a lone point and a line are left, of the second nothing."""
+    assert lines().count('stroke="#0072b2" stroke-width="3"') == 1
+    assert lines().count("<circle") == 1 + len(LINES.notes)
+    leaves = replace(LINES, series=[Series("out", [(100.0, 2.0), (400.0, 2.0)], color="#123456")])
+    points = re.search(r'points="([^"]*)" fill="none" stroke="#123456" stroke-width="3"', lines_svg(leaves))
+    assert points is not None and points[1].startswith("84,")  # the left edge of the plot
+
+
+def test_names_of_points_do_not_cover_each_other() -> None:
+    boxes = []
+    for text in ElementTree.fromstring(lines()).iter(f"{SVG}text"):
+        if text.text in ("here", "there", "and everywhere", "knee", "a limit", "target < here"):
+            x, y, size = (float(text.attrib[name]) for name in ("x", "y", "font-size"))
+            width = 0.56 * size * len(text.text)
+            left = x - {"start": 0.0, "middle": width / 2.0, "end": width}[text.attrib["text-anchor"]]
+            boxes.append((text.text, left, y - size, left + width, y))
+    assert len({name for name, *_ in boxes}) == 6
+    for one, other in combinations(boxes, 2):
+        apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
+        assert apart or one[0] == other[0], (one, other)
+
+
+def test_pictures_are_stacked_by_their_own_heights() -> None:
+    whole = ElementTree.fromstring(stacked([lines(), bars(), heat()]))
+    inner = list(whole.iter(f"{SVG}svg"))[1:]
+    height = size_px(bars())[1]
+    assert [float(one.attrib["y"]) for one in inner] == [0.0, 640.0, 640.0 + height]
+    assert size_px(stacked([lines(), bars()]))[1] == 640.0 + height
+    ids = re.findall(r' id="([^"]*)"', stacked([lines(), lines()]))
+    assert len(ids) == len(set(ids))
 
 
 def test_ticks_of_axes() -> None:
@@ -128,4 +172,6 @@ def test_a_contour_lies_where_the_value_is() -> None:
 def test_text_is_escaped() -> None:
     canvas = Canvas("<t>", "d & e")
     canvas.text(1.0, 1.0, "a < b & c")
+    canvas.text(1.0, 1.0, 'a "quote" \x07', halo=True)
+    assert ElementTree.fromstring(canvas.document()).findall(f"{SVG}text")[-1].text == 'a "quote" \ufffd'
     assert "a &lt; b &amp; c" in canvas.document() and '<title id="title">&lt;t&gt;' in canvas.document()

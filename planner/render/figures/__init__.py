@@ -1,0 +1,30 @@
+"""Figures of documents, by kind: each drawn as SVG or in letters, with numbers that its document holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from planner.render.figures import shares
+from planner.render.figures.figure import Document, Figure
+
+Drawer = Callable[[Document], Figure]
+
+# In the order in which they are drawn, and what a document must hold for each, as a path of names.
+RESULT_FIGURES: Mapping[str, tuple[Drawer, tuple[str, ...]]] = {
+    "memory": (shares.memory, ("plan",)),
+    "ttft": (shares.ttft, ("prediction",)),
+    "step": (shares.step, ("prediction",)),
+    "cost": (shares.cost, ("cost", "lines")),
+}
+
+
+def result_figures(result: Document, kinds: Sequence[str] = tuple(RESULT_FIGURES)) -> list[Figure]:
+    """Those of `kinds` that a result holds the numbers for, in the order of RESULT_FIGURES."""
+    return [draw(result) for kind, (draw, needed) in RESULT_FIGURES.items() if kind in kinds and _holds(result, needed)]
+
+
+def _holds(document: Document, path: Sequence[str]) -> bool:
+    found = document
+    for name in path:
+        found = (found or {}).get(name) or {}
+    return bool(found)

@@ -1,0 +1,63 @@
+"""Where texts may stand in a picture: each takes the nearest free place beside its point, and none covers another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from planner.render.svg import SMALL_PX, Canvas, text_width_px
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom [px]
+
+_AWAY_PX = (12.0, 26.0, 44.0, 66.0, 92.0, 122.0)  # from the point to the text, tried in this order
+_DIRECTIONS = ((1, -0.6), (1, 0.6), (-1, -0.6), (-1, 0.6), (0, -1), (0, 1), (1, 0), (-1, 0))
+_ANCHORS = {1: "start", 0: "middle", -1: "end"}
+_LEADER_FROM_PX = 30.0  # a text further away is tied to its point by a thin line
+
+
+@dataclass
+class Labels:
+    """The places that are taken inside a box of a canvas."""
+
+    canvas: Canvas
+    inside: Box
+    taken: list[Box] = field(default_factory=list)
+
+    def keep_free(self, x: float, y: float, radius: float = 8.0) -> None:
+        """A mark that no text may cover."""
+        self.taken.append((x - radius, y - radius, x + radius, y + radius))
+
+    def place(self, x: float, y: float, text: str, color: str, size: float = SMALL_PX + 1.0) -> None:
+        """Set a text beside a point, in the nearest place that is free; where none is, in the one least covered."""
+        tried = [
+            (self._covered(box), away, at, box) for away in _AWAY_PX for at, box in _around(x, y, away, text, size)
+        ]
+        _, away, (across, down, anchor), box = min(tried, key=lambda one: (one[0], one[1]))
+        self.taken.append(box)
+        if away > _LEADER_FROM_PX:
+            left, top, right, bottom = box
+            end = (min(max(x, left), right), min(max(y, top), bottom))
+            self.canvas.line([(x, y), end], color, 1.0)
+        self.canvas.text(across, down, text, size, anchor, color, halo=True)
+
+    def _covered(self, box: Box) -> float:
+        """Area of a box that is taken, or outside [px^2]."""
+        left, top, right, bottom = box
+        whole = (right - left) * (bottom - top)
+        return whole - _shared(box, self.inside) + sum(_shared(box, other) for other in self.taken)
+
+
+def _around(x: float, y: float, away: float, text: str, size: float) -> list[tuple[tuple[float, float, str], Box]]:
+    """Places of a text about a point: where it is set, and the box that it fills."""
+    width = text_width_px(text, size)
+    found = []
+    for side, drop in _DIRECTIONS:
+        across, down = x + side * away, y + drop * away + 0.35 * size
+        left = across - {1: 0.0, 0: width / 2.0, -1: width}[side]
+        found.append(((across, down, _ANCHORS[side]), (left - 2.0, down - size, left + width + 2.0, down + 0.3 * size)))
+    return found
+
+
+def _shared(one: Box, other: Box) -> float:
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    down = min(one[3], other[3]) - max(one[1], other[1])
+    return max(across, 0.0) * max(down, 0.0)

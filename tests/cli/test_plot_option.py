@@ -1,0 +1,88 @@
+"""`--plot`, which every command that draws takes in the same way."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from xml.etree import ElementTree
+
+import hand_plans
+import pytest
+from inside import Program
+
+import planner.files.scenario
+import planner.sizing
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Program:
+    """`planner` with a hand-built plan as the answer of `size` and `evaluate`."""
+    monkeypatch.setattr(planner.files.scenario, "load_scenario", lambda *_, **__: hand_plans.SCENARIO)
+    for name in ("size", "evaluate"):
+        monkeypatch.setattr(planner.sizing, name, lambda _: hand_plans.DISAGGREGATED)
+    (tmp_path / "s.yaml").write_text("", encoding="utf-8")
+    return Program(monkeypatch, capsys, tmp_path)
+
+
+def test_every_ending_is_a_file_of_its_kind(program: Program, tmp_path: Path) -> None:
+    done = program("size", "s.yaml", "--plot", "a.svg", "--plot", "a.html", "--plot", "a.txt", "-qq")
+    assert (done.code, done.out) == (0, "")
+    ElementTree.parse(tmp_path / "a.svg")
+    page, letters = ((tmp_path / name).read_text(encoding="utf-8") for name in ("a.html", "a.txt"))
+    assert page.startswith("<!DOCTYPE html>") and "<figure " in page
+    assert "Memory of one accelerator" in letters and "█" in letters
+
+
+def test_one_kind_is_drawn_where_one_is_asked_for(program: Program, tmp_path: Path) -> None:
+    assert program("evaluate", "s.yaml", "--plot", "a.svg", "--plot-kind", "memory").code == 0
+    drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "Memory of one accelerator" in drawn and "Mean TTFT" not in drawn
+
+
+def test_the_screen_shows_figures_below_the_report(program: Program) -> None:
+    done = program("size", "s.yaml", "--plot", "-", "--plot-kind", "ttft")
+    report, _, drawn = done.out.rpartition("\n\n")
+    assert report.startswith("FEASIBLE") and "Mean TTFT, where it goes" in drawn and "total" in drawn
+
+
+def test_a_file_is_replaced_as_out_replaces_it(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "a.svg").write_text("before", encoding="utf-8")
+    assert program("size", "s.yaml", "--plot", "a.svg").code == 0
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8").startswith("<svg ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--plot", "a.sgv"), 'did you mean ".svg"?'),
+        (("--plot", "a"), "known: .svg, .png, .html, .txt"),
+        (("--plot", "a.svg", "--plot-kind", "memry"), 'did you mean "memory"?'),
+        (("--plot-kind", "memory"), "give --plot FILE as well"),
+        (("--plot", "no/a.svg"), "No such file or directory"),
+        (("--plot", "."), "is no picture"),
+        (("--plot", "a.svg", "--plot", "a.svg"), "each file is written once"),
+        (("--plot", "a.html", "--format", "html", "--out", "a.html"), "each file is written once"),
+        (("--plot", "-", "--format", "json"), "the screen shows the json"),
+    ],
+)
+def test_bad_input_is_exit_code_2_with_the_fix(program: Program, arguments: tuple[str, ...], said: str) -> None:
+    done = program("size", "s.yaml", *arguments)
+    assert (done.code, done.out) == (2, "") and said in done.err
+
+
+def test_every_fault_is_said_at_once(program: Program) -> None:
+    done = program("size", "s.yaml", "--plot", "a.gif", "--plot", "b.bmp", "--plot-kind", "x")
+    assert done.code == 2 and all(name in done.err for name in ("a.gif", "b.bmp", '"x"'))
+
+
+@pytest.mark.skipif(find_spec("matplotlib") is not None, reason="matplotlib is here")
+def test_a_png_names_the_extra_that_is_missing(program: Program, tmp_path: Path) -> None:
+    done = program("size", "s.yaml", "--plot", "a.png")
+    assert done.code == 2 and "planner[plot]" in done.err and not (tmp_path / "a.png").exists()
+
+
+def test_a_saved_result_is_drawn(program: Program, tmp_path: Path) -> None:
+    program("size", "s.yaml", "--format", "json", "--out", "r.json")
+    assert program("render", "r.json", "--plot", "a.svg", "-qq").code == 0
+    ElementTree.parse(tmp_path / "a.svg")
+    assert program("render", "r.json", "--plot", "r.json").code == 2

@@ -1,0 +1,107 @@
+"""Figures of results: the numbers of the report, titles that are escaped, units, and words for who cannot see them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import hand_plans
+import pytest
+
+from planner.records import Plan
+from planner.render.bars import Bars
+from planner.render.figures import RESULT_FIGURES, result_figures
+from planner.render.figures.figure import Figure, catalog_hash
+from planner.render.figures.page import page
+from planner.render.text import Pen
+from planner.review.document import document
+
+SVG = "{http://www.w3.org/2000/svg}"
+EVIL = "<b>\"x\" & 'y'</b>"
+PLANS = (hand_plans.DISAGGREGATED, hand_plans.COLOCATED, hand_plans.INFEASIBLE, hand_plans.NOTHING_FITS)
+
+
+def result_of(plan: Plan = hand_plans.DISAGGREGATED) -> Mapping[str, Any]:
+    return document(plan)
+
+
+def figure(kind: str, plan: Plan = hand_plans.DISAGGREGATED) -> Figure:
+    return result_figures(result_of(plan), [kind])[0]
+
+
+def bars(kind: str) -> Bars:
+    (chart,) = figure(kind).charts
+    assert isinstance(chart, Bars)
+    return chart
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_every_figure_of_every_result_is_drawn_or_left_out(plan: Plan) -> None:
+    for one in result_figures(result_of(plan)):
+        root = ElementTree.fromstring(one.svg())
+        assert all(text.text for text in root.iter(f"{SVG}title"))
+        assert all(text.text for text in root.iter(f"{SVG}desc"))
+        assert "nan" not in one.svg() and "inf" not in one.svg().replace("infeasible", "")
+        assert one.text(Pen(80, unicode=False))
+
+
+def test_nothing_is_drawn_where_nothing_fits() -> None:
+    assert result_figures(result_of(hand_plans.NOTHING_FITS)) == []
+
+
+def test_memory_is_what_the_report_says() -> None:
+    result = result_of()
+    for bar in bars("memory").bars:
+        parts = result["memory_per_accelerator"][bar.name]
+        assert bar.end == pytest.approx(parts["capacity_bytes"] / 1e9, rel=1e-6)
+        assert dict(bar.parts)["weights"] == parts["weights_bytes"] / 1e9
+
+
+@pytest.mark.parametrize(("kind", "field"), [("ttft", "ttft_parts_s"), ("step", "decode_step_parts_s")])
+def test_waterfalls_end_at_the_sum_of_their_parts(kind: str, field: str) -> None:
+    parts = result_of()["prediction"][field]
+    chart = bars(kind)
+    assert chart.unit == "ms" and chart.bars[-1].name == "total"
+    assert chart.bars[-1].end == pytest.approx(1e3 * sum(parts.values()), rel=1e-3)
+    for one, other in zip(chart.bars, chart.bars[1:-1], strict=False):
+        assert other.start == one.end
+    assert sum(bar.color == "#e69f00" for bar in chart.bars) == 1  # the largest
+
+
+@pytest.mark.parametrize("kind", list(RESULT_FIGURES))
+def test_titles_are_escaped_and_the_source_is_named(kind: str) -> None:
+    scenario = replace(hand_plans.SCENARIO, name=EVIL)
+    model = replace(scenario.model, id=EVIL)
+    plan = replace(hand_plans.DISAGGREGATED, scenario=replace(scenario, model=model))
+    found = result_figures(document(plan), [kind])
+    for one in found:
+        assert EVIL not in one.svg() and "<b>" not in one.svg()
+        texts = " ".join(text.text or "" for text in ElementTree.fromstring(one.svg()).iter(f"{SVG}text"))
+        assert "planner " in texts and "catalog " in texts
+        assert "<b>" not in page(EVIL, [one], "0")
+
+
+def test_the_catalog_hash_moves_with_any_value() -> None:
+    inputs = result_of()["inputs"]
+    changed = {**inputs, "engine": {**inputs["engine"], "sha256": "f" * 64}}
+    assert re.fullmatch("[0-9a-f]{12}", catalog_hash(inputs)) and catalog_hash(changed) != catalog_hash(inputs)
+
+
+def test_a_page_fetches_nothing_and_names_its_figures() -> None:
+    found = result_figures(result_of())
+    text = page("planner: a", found, "0")
+    assert "http:" not in text.replace("http://www.w3.org/2000/svg", "") and "<script" not in text
+    assert re.findall('<figure id="([a-z]+)">', text) == [one.kind for one in found]
+    ids = re.findall(r' id="([^"]*)"', text)
+    assert len(ids) == len(set(ids))
+
+
+def test_a_picture_as_png() -> None:
+    pytest.importorskip("matplotlib")
+    from planner.render.png import to_png
+
+    drawn = to_png(figure("memory").svg())
+    assert drawn.startswith(b"\x89PNG") and drawn == to_png(figure("memory").svg())

@@ -145,17 +145,21 @@ def rows_at(grid: Floats, values: Floats, rows: Integers, at: Floats) -> Floats:
 Holds = Callable[[Integers, Floats], Marks]  # some cells, and a size for each of them -> whether it holds
 
 
-def least_size(holds: Holds, chosen: Integers, low: Floats, high: Floats) -> Floats:
+def least_size(holds: Holds, chosen: Integers, low: Floats, high: Floats, hopeful: Marks | None = None) -> Floats:
     """Smallest whole number from `low` to `high` that holds for each of the chosen cells; inf where `high` does not.
 
-    Most cells hold at once; of the others few are impossible, and the rest is found near the low end.
+    Hopeful cells (all of them by default) likely hold at `low` and are asked there first, others likely not at `high`.
     """
     answer = np.full(chosen.size, np.inf)
-    ok = holds(chosen, low)
-    answer[ok] = low[ok]
-    left = np.flatnonzero(~ok & (high > low))
+    hope = np.ones(chosen.size, dtype=bool) if hopeful is None else hopeful
+    ok = holds(chosen, np.where(hope, low, high))
+    answer[ok] = np.where(hope, low, high)[ok]
+    left = np.flatnonzero((high > low) & (ok != hope))
     if left.size:
-        left = left[holds(chosen[left], high[left])]
+        ok = holds(chosen[left], np.where(hope, high, low)[left])
+        small = ~hope[left] & ok
+        answer[left[small]] = low[left[small]]
+        left = left[ok == hope[left]]
     fails, fits, step = low[left], high[left], np.ones(left.size)
     while left.size:
         reach = (step > 0.0) & (fails + step < fits)
@@ -173,19 +177,25 @@ def least_size(holds: Holds, chosen: Integers, low: Floats, high: Floats) -> Flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bid:
-    """One way to serve the cells: no less than `floor`, and exactly what `cost` says of the cells it is asked about."""
+    """One way to serve the cells: no less than `floor`.
+
+    `cost` takes cells, what each must stay below to matter, and which of them likely do; where one does not, it says
+    inf.
+    """
 
     floor: Floats
-    cost: Callable[[Integers], Floats]
+    cost: Callable[[Integers, Floats, Marks], Floats]
 
 
 def cheapest(bids: Sequence[Bid], count: int) -> tuple[Floats, Integers]:
     """The least cost of every cell and the position of its bid, asking a bid only where its floor could still win."""
     best, winner = np.full(count, np.inf), np.full(count, -1, dtype=np.intp)
+    new = np.ones(count, dtype=bool)  # the first bid of a cell most often holds at its floor, later ones seldom matter
     for index in sorted(range(len(bids)), key=lambda one: (float(np.median(bids[one].floor)), one)):
         chosen = np.flatnonzero(bids[index].floor < best * (1.0 - 1e-9))
         if chosen.size:
-            cost = bids[index].cost(chosen)
+            cost = bids[index].cost(chosen, best[chosen], new[chosen])
+            new[chosen] = False
             better = cost < best[chosen] * (1.0 - 1e-9)
             best[chosen[better]], winner[chosen[better]] = cost[better], index
     return best, winner

@@ -105,7 +105,7 @@ def shared_pools(cells: Cells, shapes: Sequence[Shape], mode: Mode) -> Bought:
         grid = _Law(_solved(loop, shape), (laws.mean_steps.size, len(TOKEN_BUDGETS), PER_WORKER.size), laws)
         pool = _ClientPool(cells, shape, mode, *_most_clients(cells, grid))
         pools.append(pool)
-        bids.append(Bid(pool.usd, lambda chosen, pool=pool: pool.usd[chosen]))  # type: ignore[misc]
+        bids.append(_known(pool.usd))
     if not bids:
         return Bought.nothing(cells.count)
     cost, winner = cheapest(bids, cells.count)
@@ -114,6 +114,10 @@ def shared_pools(cells: Cells, shapes: Sequence[Shape], mode: Mode) -> Bought:
         [pools[index].deployment(cell) if index >= 0 else None for cell, index in enumerate(winner)],
         [("itl", "ttft") if index >= 0 else ("targets",) for index in winner],
     )
+
+
+def _known(usd: Floats) -> Bid:
+    return Bid(usd, lambda chosen, below, hopeful: usd[chosen])
 
 
 def _running(shape: Shape, clients: Floats) -> Floats:
@@ -199,7 +203,7 @@ def separate_pools(cells: Cells, prefill: Sequence[Shape], decode: Sequence[Shap
             grid = _Law(_solved(loop, second), (laws.mean_steps.size, RATIOS.size, PER_WORKER.size), laws)
             pair = _ClientPair.of(cells, first, second, grid)
             pairs.append(pair)
-            bids.append(Bid(pair.usd, lambda chosen, pair=pair: pair.usd[chosen]))  # type: ignore[misc]
+            bids.append(_known(pair.usd))
     if not bids:
         return Bought.nothing(cells.count)
     cost, winner = cheapest(bids, cells.count)

@@ -239,14 +239,16 @@ class Pair:
         decode = self.second.replicas[chosen] * self.second.shape.usd_per_hour * self.cells.price_factor[chosen]
         return prefill * self.first.usd_per_hour + decode
 
-    def cost(self, chosen: Integers) -> Floats:
-        """The fewest prefill workers that keep TTFT, found and remembered."""
+    def cost(self, chosen: Integers, below: Floats, hopeful: Marks) -> Floats:
+        """The fewest prefill workers that keep TTFT, found and remembered; inf where they cost no less than `below`."""
         low = self.least[chosen]
         high = np.ceil(low * MORE_WORKERS) + 16.0
         if "integers" in self.cells.without:
             found = np.where(self._holds(chosen, high), low, np.inf)
         else:
-            found = least_size(self._holds, chosen, low, high)
+            left = below - self.usd(np.zeros(chosen.size), chosen)
+            high = np.minimum(high, np.ceil(left / self.first.usd_per_hour - 1e-9) - 1.0)
+            found = least_size(self._holds, chosen, low, high, hopeful)
         self.replicas[chosen] = found
         return self.usd(found, chosen)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from planner.sizing.crossover.workers import Shape
 BUDGETS = 24  # token budgets between the smallest and the largest, 20 % apart
 LEVELS = np.geomspace(1.0, 0.01, 25)  # of the batch at the highest load, falling
 PASSES = 1  # that move the linear step law to the batch it is used at
-TRIED = 4  # budgets that a cell tries in full
 BISECTIONS = 40
 MORE_WORKERS = 4.0
 GAP_SIGMAS = 2.3263
@@ -100,14 +100,14 @@ def _batch_at_load(shape: Shape, budgets: Floats, token_s: Floats, prompt: Float
 
 def colocated(cells: Cells, shapes: Sequence[Shape], mode: Mode) -> Bought:
     """The cheapest pool of one mode in every cell."""
-    pools: list[SharedPool] = []
-    for shape in shapes:
-        tried = _proposals(cells, shape) if mode == "colocated-chunked" else [_whole_prompt_start(cells, shape)]
-        pools += [SharedPool.of(cells, shape, mode, *proposal) for proposal in tried]
+    propose = _every_budget if mode == "colocated-chunked" else _whole_prompts
+    pools = [SharedPool.of(cells, shape, mode, propose(cells, shape)) for shape in shapes]
     if not pools:
         return Bought.nothing(cells.count)
-    cost, winner = cheapest([Bid(pool.least * pool.shape.usd_per_hour, pool.cost) for pool in pools], cells.count)
-    gap_holds = np.any([np.isfinite(pool.least) for pool in pools], axis=0)
+    bids = [bid for pool in pools for bid in pool.bids()]
+    cost, place = cheapest(bids, cells.count)
+    winner = np.where(place >= 0, place // (len(bids) // len(pools)), -1)
+    gap_holds = np.any([np.isfinite(pool.least).any(axis=1) for pool in pools], axis=0)
     fits = np.any([pool.shape.memory_batch[cells.laws.of_cell] >= 1.0 for pool in pools], axis=0)
     # whole prompts are started from load alone, so either target may be what no pool keeps
     late = "ttft" if mode == "colocated-chunked" else "latency"
@@ -119,15 +119,21 @@ def colocated(cells: Cells, shapes: Sequence[Shape], mode: Mode) -> Bought:
     )
 
 
-Proposal = tuple[Floats, Floats, Floats]  # budget, seconds per prompt token, workers to start from; [cells]
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Token budgets of one shape, [budgets], and what each asks for in every cell, [cells, budgets]."""
+
+    budgets: Floats
+    token_s: Floats  # one prompt token in a full step
+    least: Floats  # workers by load, memory and gaps
 
 
-def _proposals(cells: Cells, shape: Shape) -> list[Proposal]:
-    """The budgets with the fewest workers by load, memory and gaps, at most TRIED of them."""
-    rows, count = cells.laws.of_cell, cells.count
+def _every_budget(cells: Cells, shape: Shape) -> Proposal:
+    """None is left out, whatever the targets: what holds within a tight one is asked about within a looser one too."""
+    rows = cells.laws.of_cell
     budgets = np.round(np.geomspace(SMALLEST_BUDGET, LARGEST_BUDGET, BUDGETS) / 16.0) * 16.0
     one = capacity(cells, shape, budgets)
-    ok = np.ones((count, budgets.size, LEVELS.size), dtype=bool)
+    ok = np.ones((cells.count, budgets.size, LEVELS.size), dtype=bool)
     for goal in cells.goals:
         if goal.metric in LATENCY_METRICS:
             mean = goal.metric == "tpot" or goal.statistic in ("mean", "p50")
@@ -136,18 +142,10 @@ def _proposals(cells: Cells, shape: Shape) -> list[Proposal]:
     ok[..., :-1] |= ok[..., 1:]  # what holds lies between the levels: start above it, and let the full law decide
     most = np.max(np.where(ok, one.rate[rows], 0.0), axis=2)
     workers = np.where(most > 0.0, cells.requests_per_s[:, None] / np.maximum(most, 1e-12), np.inf)
-    bought = np.where(np.isfinite(workers), whole(cells, workers), np.inf)
-    # of equal pools the largest budget, whose prompts are done soonest
-    order = np.argsort(bought - 1e-6 * np.arange(budgets.size), axis=1, kind="stable")
-    found = []
-    each = np.arange(count)
-    for place in range(TRIED):
-        index = order[:, place]
-        found.append((budgets[index], one.token_s[rows, index], bought[each, index]))
-    return found
+    return Proposal(budgets, one.token_s[rows], np.where(np.isfinite(workers), whole(cells, workers), np.inf))
 
 
-def _whole_prompt_start(cells: Cells, shape: Shape) -> Proposal:
+def _whole_prompts(cells: Cells, shape: Shape) -> Proposal:
     rows, laws = cells.laws.of_cell, cells.laws
     prefill = (shape.service_s @ laws.weights)[rows]
     memory = np.maximum(shape.memory_batch[rows], 1.0)
@@ -155,43 +153,72 @@ def _whole_prompt_start(cells: Cells, shape: Shape) -> Proposal:
     work = prefill + laws.mean_steps[rows] / tokens_per_s
     token_s = np.maximum(prefill - shape.step_s[rows, 0], 1e-9) / (laws.mean_input_tokens * shape.new_factor)[rows]
     low = whole(cells, cells.requests_per_s * work / utilization_limit(cells))
-    return np.full(cells.count, float(shape.role.token_budget)), token_s, low
+    return Proposal(np.array([float(shape.role.token_budget)]), token_s[:, None], low[:, None])
 
 
 @dataclass(frozen=True, eq=False)
 class SharedPool:
-    """One shape at one token budget per cell. `replicas` fills up as cells are asked about."""
+    """One shape at every token budget. `replicas` and `chosen` fill up as cells are asked about."""
 
     cells: Cells
     shape: Shape
     mode: Mode
     budgets: Floats
-    token_s: Floats
-    least: Floats  # workers by load, memory and gaps
-    replicas: Floats
+    token_s: Floats  # [cells, budgets]
+    least: Floats  # [cells, budgets] workers by load, memory and gaps
+    likely: Integers  # the budget to ask about first: of those with the fewest workers the largest, soonest done
+    replicas: Floats  # [cells]
+    chosen: Integers  # the budget of those
 
     @classmethod
-    def of(cls, cells: Cells, shape: Shape, mode: Mode, budgets: Floats, token_s: Floats, low: Floats) -> SharedPool:
+    def of(cls, cells: Cells, shape: Shape, mode: Mode, one: Proposal) -> SharedPool:
         fits = shape.memory_batch[cells.laws.of_cell] >= 1.0
-        return cls(cells, shape, mode, budgets, token_s, np.where(fits, low, np.inf), np.full(cells.count, np.inf))
+        least = np.where(fits[:, None], one.least, np.inf)
+        likely = np.argmin(least - 1e-6 * np.arange(one.budgets.size), axis=1)
+        none = np.full(cells.count, np.inf), np.zeros(cells.count, dtype=np.intp)
+        return cls(cells, shape, mode, one.budgets, one.token_s, least, likely, *none)
 
-    def cost(self, chosen: Integers) -> Floats:
-        """The fewest workers that keep every goal, found and remembered."""
-        low = self.least[chosen]
+    def bids(self) -> list[Bid]:
+        """The likely budget, then all others at once."""
+        usd, each = self.shape.usd_per_hour, np.arange(self.cells.count)
+        first = Bid(self.least[each, self.likely] * usd, partial(self._cost, False))
+        if self.budgets.size == 1:
+            return [first]
+        others = np.where(np.arange(self.budgets.size) == self.likely[:, None], np.inf, self.least)
+        return [first, Bid(np.min(others, axis=1) * usd, partial(self._cost, True))]
+
+    def _cost(self, others: bool, chosen: Integers, below: Floats, hopeful: Marks) -> Floats:
+        """The fewest workers that keep every goal, found and remembered; inf where they cost no less than `below`."""
+        usd = self.shape.usd_per_hour
+        asked = self.least[chosen] * usd < below[:, None] * (1.0 - 1e-9)
+        asked &= (np.arange(self.budgets.size) == self.likely[chosen, None]) ^ others
+        place, budget = np.nonzero(asked)
+        cells, low = chosen[place], self.least[chosen[place], budget]
         high = np.ceil(low * MORE_WORKERS) + 16.0
-        if "integers" in self.cells.without:
-            found = np.where(self._holds(chosen, high), low, np.inf)
-        else:
-            found = least_size(self._holds, chosen, low, high)
-        self.replicas[chosen] = found
-        return found * self.shape.usd_per_hour
 
-    def _law(self, cells: Cells, chosen: Integers, replicas: Floats) -> Colocated:
+        def holds(part: Integers, replicas: Floats) -> Marks:
+            return self._holds(cells[part], budget[part], replicas)
+
+        every = np.arange(place.size)
+        if "integers" in self.cells.without:
+            found = np.where(holds(every, high), low, np.inf)
+        else:
+            high = np.minimum(high, np.ceil(below[place] / usd - 1e-9) - 1.0)
+            found = least_size(holds, every, low, high, hopeful[place])
+        table = np.full(asked.shape, np.inf)
+        table[place, budget] = found
+        best = np.argmin(table - 1e-6 * np.arange(self.budgets.size), axis=1)
+        fewest = table[np.arange(chosen.size), best]
+        better = fewest < self.replicas[chosen]
+        self.replicas[chosen[better]], self.chosen[chosen[better]] = fewest[better], best[better]
+        return np.asarray(fewest * usd)
+
+    def _law(self, cells: Cells, token_s: Floats, budgets: Floats, replicas: Floats) -> Colocated:
         """The forms of QUEUEING §4.2-4.3, linearized about the batch that they settle at."""
         shape, laws, rows = self.shape, cells.laws, cells.laws.of_cell
         rate, steps = cells.requests_per_s, laws.mean_steps[rows]
         most = np.maximum(shape.memory_batch[rows], 1.0)
-        token_s, stretch = self.token_s[chosen], (laws.input_factor * shape.new_factor)[rows]
+        stretch = (laws.input_factor * shape.new_factor)[rows]
         prefill = rate / replicas * (laws.mean_input_tokens * shape.new_factor)[rows] * token_s
         batch = rate / replicas * steps * shape.step_s[rows, 0] * 1.2 / np.maximum(1.0 - prefill, 0.3)
         lengths = (laws.relative_tokens, laws.weights, steps + 1.0)
@@ -199,8 +226,7 @@ class SharedPool:
         for _ in range(PASSES):
             base, slope = self._tangent(rows, np.clip(batch, 1.0, most))
             if self.mode == "colocated-chunked":
-                budget = self.budgets[chosen]
-                law = chunked(rate, *lengths, base, slope, token_s, budget, replicas, others, stretch)
+                law = chunked(rate, *lengths, base, slope, token_s, budgets, replicas, others, stretch)
             else:
                 law = whole_prompt(rate, *lengths, base, slope, token_s, replicas, others, stretch)
             batch = np.where(np.isfinite(law.mean_batch), law.mean_batch, most)
@@ -213,9 +239,12 @@ class SharedPool:
         slope = np.where(batch < LONE_BATCH, 0.0, slope)
         return at - slope * batch, slope
 
-    def _holds(self, chosen: Integers, replicas: Floats) -> Marks:
+    def _holds(self, chosen: Integers, budget: Integers, replicas: Floats) -> Marks:
+        if not chosen.size:
+            return np.zeros(0, dtype=bool)
         cells = self.cells.at(chosen)
-        law = self._law(cells, chosen, np.maximum(np.ceil(replicas), 1.0))
+        token_s, budgets = self.token_s[chosen, budget], self.budgets[budget]
+        law = self._law(cells, token_s, budgets, np.maximum(np.ceil(replicas), 1.0))
         spread, memory = law.gaps.batch, self.shape.memory_batch[cells.laws.of_cell]
         fits = spread.mean + MEMORY_SIGMAS * np.sqrt(spread.variance) <= np.maximum(memory, 1.0)
         ok = law.stable & fits & (law.load <= utilization_limit(cells) * (1.0 + 1e-9))
@@ -247,9 +276,9 @@ class SharedPool:
 
     def deployment(self, cell: int) -> Deployment:
         replicas = max(int(np.ceil(self.replicas[cell])), 1)
-        return Deployment(
-            self.mode, decode=replace(self.shape.pool, replicas=replicas, token_budget=int(self.budgets[cell]))
-        )
+        budget = int(self.budgets[self.chosen[cell]])
+        return Deployment(self.mode, decode=replace(self.shape.pool, replicas=replicas, token_budget=budget))
 
     def limits(self, cell: int) -> tuple[str, ...]:
-        return ("ttft",) if self.replicas[cell] > self.least[cell] else ("colocated.utilization", "itl")
+        more = self.replicas[cell] > self.least[cell, self.chosen[cell]]
+        return ("ttft",) if more else ("colocated.utilization", "itl")

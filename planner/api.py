@@ -85,7 +85,7 @@ class SimulationResult(Simulation):
         return to_text(self.to_dict(), Pen()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        from planner.render.html import text_fragment
+        from planner.render.page import text_fragment
 
         return text_fragment(repr(self))
 
@@ -115,7 +115,7 @@ class TraceResult(Trace):
         return to_text(self.to_dict(), Pen()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        from planner.render.html import text_fragment
+        from planner.render.page import text_fragment
 
         return text_fragment(repr(self))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.render.text import name_text, percent_text, value_text
+from planner.render.text import name_text, percent_text, unit_words, value_text
 
 Document = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ def subject(line: Document) -> str:
     if metric in LATENCIES:
         text = f"{name_text(metric)} {name_text(statistic)}"
     else:
-        bare = metric.replace("usd_", "USD ").replace("kv_", "KV ").replace("_", " ")
+        bare = unit_words(metric.replace("_", " "))
         text = f"{name_text(statistic)} {bare}" if statistic else bare
     return {"change": f"change of {text}", "witness": f"{text}, witness"}.get(line["kind"], text)
 

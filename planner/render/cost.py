@@ -17,23 +17,25 @@ def cost_section(document: Document, pen: Pen) -> list[str]:
         return []
     total = cost["usd_per_hour"]
     title = f"Money: {value_text(total, 'USD/h')} on {document['plan']['price_basis']}"
-    title += f", {_range(cost)} by the range of quotes" if cost["lines"] else ""
+    title += f", {range_words(cost)} by the range of quotes" if cost["lines"] else ""
     rows: list[Row] = [
         [
             line["name"],
             value_text(line["usd_per_hour"], "USD/h"),
             percent_text(line["usd_per_hour"] / total if total else None),
-            Cell(_range(line), "dim"),
+            Cell(range_words(line), "dim"),
             Cell(f"{line['retrieved']}  {line['kind']}".strip(), "dim"),
         ]
         for line in cost["lines"]
     ]
     lines = [pen.heading(title), *columns(rows, "lrrrl", pen)]
-    lines += [f"  {line}" for text in (_totals(document), _flip(document)) for line in wrapped(text, pen.width - 2)]
+    told = (_totals(document), flip_words(document))
+    lines += [f"  {line}" for text in told for line in wrapped(text, pen.width - 2)]
     return lines
 
 
-def _range(line: Document) -> str:
+def range_words(line: Document) -> str:
+    """From the lowest to the highest quote."""
     low, high = value_text(line["low_usd_per_hour"], "USD/h"), value_text(line["high_usd_per_hour"], "USD/h")
     return f"{low.removesuffix(' USD/h')} .. {high}"
 
@@ -54,7 +56,7 @@ def _totals(document: Document) -> str:
     return ", ".join(parts)
 
 
-def _flip(document: Document) -> str:
+def flip_words(document: Document) -> str:
     """The nearest price at which another plan is as cheap."""
     flips = document["cost"]["flips"]
     if not flips:
@@ -71,5 +73,7 @@ def _flip(document: Document) -> str:
 
 
 def _accelerators(other: Document) -> str:
-    pools = (other[name] for name in ("prefill", "decode", "colocated") if other.get(name))
-    return " + ".join(f"{pool['accelerators']} {pool['accelerator']}" for pool in pools)
+    counted: dict[str, int] = {}
+    for pool in (other[name] for name in ("prefill", "decode", "colocated") if other.get(name)):
+        counted[pool["accelerator"]] = counted.get(pool["accelerator"], 0) + pool["accelerators"]
+    return " + ".join(f"{count} {accelerator}" for accelerator, count in counted.items())

@@ -8,25 +8,32 @@ from typing import Any
 
 from planner.render.breakdown import LEAST_SHARE, pool_text, pools
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.cost import flip_words, range_words
 from planner.render.inputs import field_text
-from planner.render.table import limit_name
+from planner.render.table import capacity_words, limit_name
 from planner.render.text import Pen, name_text, percent_text, seconds_text, value_text
+from planner.units import format_availability
 
 Document = Mapping[str, Any]
 
 SHOWN = ("mean", "p50", "p90", "p99")
 LATENCIES = ("ttft_s", "itl_s", "tpot_s", "e2e_s")
-_PEN = Pen(unicode=False)
+_PEN = Pen()
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table under a title. `bars` holds a share of 1 per row where one says something."""
+    """A table under a title. `bars` holds a share of 1 per row where one says something.
+
+    A cell may have a second line, which is the less important one. Sections `beside` each other are small enough for
+    one row of a wide page.
+    """
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     bars: tuple[float | None, ...] = ()
+    beside: bool = False
 
 
 def checks_section(result: Document) -> Section:
@@ -47,9 +54,14 @@ def sections(result: Document) -> Iterator[Section]:
     """What a report says beside its checks, most asked for first; nothing where there is no plan."""
     if result["plan"]:
         yield _plan(result)
+    else:
+        yield _in_the_way(result)
+    yield would_change(result)
     yield _limits(result)
     if result["prediction"]:
         yield _latency(result)
+        yield _spares(result)
+        yield _money(result)
         yield _parts(result, "Mean TTFT, where it goes", "ttft_parts_s")
         yield _parts(result, "One decode step, where it goes", "decode_step_parts_s")
         yield from _memory(result)
@@ -91,12 +103,91 @@ def _latency(result: Document) -> Section:
     rows = []
     for name in LATENCIES:
         between = prediction["intervals"].get(name, {})
-        for statistic in SHOWN:
-            interval = between.get(statistic)
-            text = f"{seconds_text(interval[0])} .. {seconds_text(interval[1])}" if interval else ""
-            rows.append((f"{name_text(name)} {statistic}", seconds_text(prediction[name][statistic]), text))
-    head = ("", "predicted", f"{percent_text(prediction['coverage'])} interval")
-    return Section("Latency", head, tuple(rows))
+        cells = [_with_interval(prediction[name][statistic], between.get(statistic)) for statistic in SHOWN]
+        rows.append((name_text(name), *cells))
+    title = f"Latency, with {percent_text(prediction['coverage'])} intervals by the errors against measured runs"
+    return Section(title if prediction["intervals"] else "Latency", ("", *SHOWN), tuple(rows))
+
+
+def _with_interval(value: float | None, interval: tuple[float | None, float | None] | None) -> str:
+    if interval is None:
+        return seconds_text(value)
+    low, high = map(seconds_text, interval)
+    return f"{seconds_text(value)}\n({low} .. {high})"
+
+
+def _in_the_way(result: Document) -> Section:
+    rows = [
+        (
+            limit_name(limit["name"]),
+            value_text(limit["value"], _unit(limit), "unbounded"),
+            value_text(limit["limit"], _unit(limit)),
+            limit["what_would_relax_it"],
+        )
+        for limit in (result.get("nearest_miss") or {"missed": []})["missed"]
+    ]
+    return Section("What stands in the way", ("", "value", "limit", "relaxed by"), tuple(rows))
+
+
+def would_change(result: Document) -> Section:
+    """What would change the answer: more load, the tightest limits, step times as bad as they may be, prices."""
+    rows = []
+    prediction, cost = result["prediction"], result.get("cost")
+    if prediction and prediction["requests_per_s_max"] is not None and result["verdict"] == "feasible":
+        rows.append(("more load", capacity_words(prediction)))
+    worst = [
+        f"{subject(line)} up to {interval_text(line).rpartition(' .. ')[2]}, limit {limit_text(line)}"
+        for line in result["checks"]
+        if line["verdict"] == "at risk" and line["interval"]
+    ]
+    if worst:
+        rows.append(("errors as large as measured ones", "; ".join(worst)))
+    if result["plan"] and result["limits"]:
+        limit = result["limits"][0]
+        slack = percent_text(limit["slack_fraction"], sign=True)
+        text = f"{limit_name(limit['name'])}, slack {slack}; relaxed by {limit['what_would_relax_it']}"
+        rows.append(("the tightest limit", text))
+    if cost and cost["usd_per_hour"] is not None:
+        rows.append(("a price", flip_words(result)))
+    return Section("What would change the answer", ("", ""), tuple(rows))
+
+
+def _spares(result: Document) -> Section:
+    found = result.get("resilience")
+    pools_ = found["spare_workers"].items() if found else ()
+    rows = [
+        (
+            name,
+            str(pool["spare"]),
+            seconds_text(pool["unit_mtbf_s"]),
+            seconds_text(pool["repair_s"]),
+            format_availability(pool["held_fraction"]),
+        )
+        for name, pool in pools_
+    ]
+    return Section("Spare workers", ("pool", "may lose", "fails once in", "missing for", "within spare"), tuple(rows))
+
+
+def _money(result: Document) -> Section:
+    cost = result.get("cost")
+    if not cost or cost["usd_per_hour"] is None:
+        return Section("Money", (), ())
+    rows = [
+        (
+            line["name"],
+            value_text(line["usd_per_hour"], "USD/h"),
+            range_words(line),
+            f"{line['retrieved']} {line['kind']}".strip(),
+        )
+        for line in cost["lines"]
+    ]
+    quoted = range_words(cost) if cost["lines"] else ""
+    rows.append(("in all", value_text(cost["usd_per_hour"], "USD/h"), quoted, ""))
+    rows.append(("a year", value_text(cost["usd_per_year"], "USD"), "", ""))
+    if cost["usd_per_request"] is not None:
+        rows.append(("a thousand requests", f"{cost['usd_per_request'] * 1000.0:.3g} USD", "", ""))
+    head = ("part", "price", "range of quotes", "known by")
+    return Section(f"Money, on {result['plan']['price_basis']}", head, tuple(rows))
 
 
 def _parts(result: Document, title: str, name: str) -> Section:
@@ -106,7 +197,7 @@ def _parts(result: Document, title: str, name: str) -> Section:
     shares = {key: value / total if value is not None and total else None for key, value in kept.items()}
     rows = [(name_text(key), seconds_text(value), percent_text(shares[key])) for key, value in kept.items()]
     whole = "unbounded" if None in parts.values() else seconds_text(total)
-    return Section(f"{title}: {whole}", ("part", "time", "share"), tuple(rows), tuple(shares.values()))
+    return Section(f"{title}: {whole}", ("part", "time", "share"), tuple(rows), tuple(shares.values()), beside=True)
 
 
 def _memory(result: Document) -> Iterator[Section]:
@@ -119,7 +210,7 @@ def _memory(result: Document) -> Iterator[Section]:
             for (key, size), share in zip(kept.items(), shares, strict=True)
         ]
         title = f"Memory of one {name} accelerator, {value_text(capacity, 'bytes')}"
-        yield Section(title, ("part", "size", "share"), tuple(rows), shares)
+        yield Section(title, ("part", "size", "share"), tuple(rows), shares, beside=True)
 
 
 def _alternatives(result: Document) -> Section:

@@ -24,6 +24,7 @@ from planner.render.text import (
     name_text,
     percent_text,
     seconds_text,
+    unit_words,
     value_text,
     wrapped,
 )
@@ -180,13 +181,16 @@ def _plan(document: Document, pen: Pen) -> list[str]:
             most = f" of at most {pool['max_batch']:g}" if pool["max_batch"] else ""
             batch = f"batch {value_text(pool['mean_batch'], '')}{most} per replica"
         rows.append([name, Cell(pool_text(pool, pen), "bold"), batch])
-    capacity, surplus = prediction["requests_per_s_max"], prediction["surplus_fraction"]
     lines = [pen.heading(f"Plan: {plan['mode']}, {_count_of(plan['accelerators'], 'accelerator')}")]
     lines += columns(rows, "lll", pen)
-    if capacity is None:
-        return lines
+    return lines if prediction["requests_per_s_max"] is None else [*lines, f"  {capacity_words(prediction)}"]
+
+
+def capacity_words(prediction: Document) -> str:
+    """The most load that a plan carries, against what was asked."""
+    surplus = prediction["surplus_fraction"]
     side = f"{percent_text(surplus)} above" if surplus >= 0.0 else f"{percent_text(-surplus)} below"
-    return [*lines, f"  carries up to {_rate_text(capacity)} requests/s, {side} what was asked"]
+    return f"carries up to {_rate_text(prediction['requests_per_s_max'])} requests/s, {side} what was asked"
 
 
 def _rate_text(requests_per_s: float) -> str:
@@ -296,7 +300,7 @@ def limit_name(name: str) -> str:
     metric, _, statistic = name.replace("_s.", ".").partition(".")
     if metric in METRICS and statistic:
         return f"{metric.upper()} {name_text(statistic)}"
-    return re.sub(r"\bkv\b", "KV", name.replace("_", " ").replace(".", " "))
+    return unit_words(name.replace("_", " ").replace(".", " "))
 
 
 # ------------------------------------------------------------------------------------------------------------ what else

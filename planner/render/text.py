@@ -6,6 +6,7 @@ shown; neither is looked up here.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -205,3 +206,10 @@ def name_text(name: str) -> str:
     """A field name as words: ``ttft_s`` is TTFT, ``p99_9`` is p99.9, ``first_step`` is first step."""
     bare = name.removesuffix("_s").removesuffix("_bytes")
     return _WORDS.get(bare, bare.replace("_", " "))
+
+
+def unit_words(text: str) -> str:
+    """Words of a name with units and abbreviations as they are written: USD, Mtok, KV."""
+    for word in ("KV", "USD", "Mtok"):
+        text = re.sub(rf"\b{word.lower()}\b", word, text)
+    return text

@@ -148,7 +148,7 @@ def test_given_deployment_that_misses_is_not_called_a_search(infeasible_plan: Pl
         ("ttft.p99_9", "TTFT p99.9"),
         ("itl.mean", "ITL mean"),
         ("decode.kv_tokens", "decode KV tokens"),
-        ("usd_per_hour", "usd per hour"),
+        ("usd_per_hour", "USD per hour"),
     ],
 )
 def test_limit_name(name: str, words: str) -> None:

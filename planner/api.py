@@ -85,9 +85,9 @@ class SimulationResult(Simulation):
         return to_text(self.to_dict(), Pen()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        from planner.render.page import text_fragment
+        from planner.render.simulation import to_html_fragment
 
-        return text_fragment(repr(self))
+        return to_html_fragment(self.to_dict())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -115,9 +115,9 @@ class TraceResult(Trace):
         return to_text(self.to_dict(), Pen()).rstrip("\n")
 
     def _repr_html_(self) -> str:
-        from planner.render.page import text_fragment
+        from planner.render.trace import to_html_fragment
 
-        return text_fragment(repr(self))
+        return to_html_fragment(self.to_dict())
 
 
 def load_scenario(path: str | Path, catalog_dirs: Sequence[str | Path] = ()) -> Scenario:

@@ -16,6 +16,14 @@ class Format(enum.StrEnum):
     json = "json"
 
 
+class PageFormat(enum.StrEnum):
+    """How a result that is also a page is written."""
+
+    table = "table"
+    json = "json"
+    html = "html"
+
+
 class ResultFormat(enum.StrEnum):
     """How a result of size or evaluate is written."""
 
@@ -42,11 +50,11 @@ class CheckFormat(enum.StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
+PageFormatOption = Annotated[
+    PageFormat, typer.Option("--format", help="table for people, html: a page, json for programs.")
+]
 ResultFormatOption = Annotated[
-    ResultFormat,
-    typer.Option(
-        "--format", help="table, markdown and html for people; junit, sarif and github for CI; the rest for programs."
-    ),
+    ResultFormat, typer.Option("--format", help="table, markdown and html for people; the rest for programs.")
 ]
 CheckFormatOption = Annotated[
     CheckFormat,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.options import CatalogOption, Format, FormatOption, OutOption
+from planner.cli.options import CatalogOption, OutOption, PageFormat, PageFormatOption
 from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def simulate(
             help="Lose a worker (or N) of prefill, decode or colocated half-way through.",
         ),
     ] = "",
-    shape: FormatOption = Format.table,
+    shape: PageFormatOption = PageFormat.table,
     out: OutOption = None,
     catalog: CatalogOption = None,
 ) -> int:
@@ -86,7 +86,7 @@ def simulate(
     """
     from planner.cli.streams import check_out, tell, write_result
     from planner.render.json import to_json
-    from planner.render.simulation import to_text, verdict_line
+    from planner.render.simulation import to_html, to_text, verdict_line
     from planner.review.simulation import simulation_document
     from planner.simulation.simulate import Setting
 
@@ -98,8 +98,9 @@ def simulate(
         tell("nothing to simulate: no candidate can hold the model (planner size says why)")
         return NOTHING_FITS
     result = simulation_document(plan, found, setting)
-    if shape is Format.json:
-        write_result(lambda _: to_json(result), out)
+    if shape is not PageFormat.table:
+        whole = to_json if shape is PageFormat.json else to_html
+        write_result(lambda _: whole(result), out)
     else:
         write_result(lambda seen: to_text(result, seen.pen), out)
     if out is not None:

@@ -22,6 +22,7 @@ class TraceFormat(enum.StrEnum):
     table = "table"
     json = "json"
     csv = "csv"
+    html = "html"
 
 
 class EvictionOrder(enum.StrEnum):
@@ -53,7 +54,8 @@ def trace_show(
         int | None, typer.Option("--block-tokens", metavar="N", help="Tokens of a block, where the file does not say.")
     ] = None,
     shape: Annotated[
-        TraceFormat, typer.Option("--format", help="table for people, json for programs, csv: the hit curve.")
+        TraceFormat,
+        typer.Option("--format", help="table for people, html: a page, json: for programs, csv: hit curve."),
     ] = TraceFormat.table,
     out: OutOption = None,
     quiet: QuietOption = 0,
@@ -90,6 +92,8 @@ def trace_show(
             return to_json(document)
         if shape is TraceFormat.csv:
             return text.to_csv(document)
+        if shape is TraceFormat.html:
+            return text.to_html(document)
         return text.to_text(document, Pen(screen.width, screen.unicode, screen.color), notes=not quiet)
 
     if quiet < 2:

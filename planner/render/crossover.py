@@ -9,6 +9,7 @@ from html import escape
 from statistics import median
 from typing import Any
 
+from planner.render import page
 from planner.render.heat_map import Contour, heat_map, level_lines
 from planner.render.svg import INK, Axis, Entry, renamed, stacked, tick_text
 from planner.render.text import Pen, name_text, seconds_text, wrapped
@@ -250,14 +251,9 @@ def source(document: Document, one: Document) -> str:
 def to_html(document: Document) -> str:
     """A page that holds everything, and fetches nothing."""
     title = f"Crossover map of {document['scenario']}"
-    parts = []
+    parts = [page.heading(title, 1)]
     for index, one in enumerate(facets_of(document)):
         notes = "".join(f"<li>{escape(note['text'])}</li>" for note in one["notes"])
         svg = renamed(picture(document, one), index)
-        parts.append(f"<figure>{svg}<figcaption><ul>{notes}</ul></figcaption></figure>")
-    style = (
-        "body{font:16px/1.5 Helvetica,Arial,sans-serif;max-width:60rem;margin:2rem auto}svg{max-width:100%;height:auto}"
-    )
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{style}</style>'
-    body = f"<h1>{escape(title)}</h1>" + "".join(parts)
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
+        parts.append(f"<figure>{svg}<figcaption>{f'<ul>{notes}</ul>' if notes else ''}</figcaption></figure>")
+    return page.page(title, parts, document["tool"]["version"])

@@ -44,7 +44,7 @@ def _colors(values: Mapping[str, str]) -> str:
 CONTENT = """\
 h1 { font-size: 1.5rem; line-height: 1.3; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
-h1, h2, h3, p, td { overflow-wrap: anywhere; }
+h1, h2, h3, p, td { overflow-wrap: break-word; } td.prose { overflow-wrap: anywhere; }
 .pass { color: var(--pass); } .risk { color: var(--risk); } .fail { color: var(--fail); }
 .verdict { font-weight: bold; }
 .quiet, td small, thead th { color: var(--quiet); }
@@ -60,7 +60,7 @@ td small { font-size: .8rem; }
 .bar svg { display: block; width: 10rem; height: .9rem; fill: var(--bar); }
 svg .track { fill: var(--line); } svg .limit { fill: var(--fail); } svg .value { fill: var(--ink); }
 details { margin: 1rem 0; } summary { cursor: pointer; } summary h2 { display: inline; }
-pre { overflow-x: auto; font-size: .85rem; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
 @media (max-width: 44rem) {
   .bar svg { width: 3rem; }
   th, td { padding-right: .6rem; }
@@ -74,9 +74,9 @@ pre { overflow-x: auto; font-size: .85rem; }
   .list td:empty { display: none; }
 }
 @media print {
-  .wide { overflow: visible; } tr, svg { break-inside: avoid; } h1, h2, h3 { break-after: avoid; }
-  thead { display: table-header-group; } td { white-space: normal; } td.prose { min-width: 0; }
-  .side { display: block; }
+  .wide { overflow: visible; } tr, svg, .side section { break-inside: avoid; } h1, h2, h3 { break-after: avoid; }
+  thead { display: table-header-group; } td.prose { min-width: 0; }
+  .side { display: flex; flex-wrap: wrap; } .bar svg { width: 6rem; }
   details::details-content { content-visibility: visible; block-size: auto; }
 }
 """
@@ -88,7 +88,7 @@ body {{ font: 16px/1.5 system-ui, sans-serif; margin: 0; background: var(--paper
 main {{ max-width: 72rem; margin: 0 auto; padding: 1rem; }}
 {CONTENT}footer {{ margin-top: 2rem; font-size: .85rem; color: var(--quiet); }}
 @page {{ margin: 15mm; }}
-@media print {{ body {{ font-size: 10pt; }} main {{ max-width: none; padding: 0; }} }}
+@media print {{ :root {{ font-size: 9.5pt; }} body {{ font-size: 1rem; }} main {{ max-width: none; padding: 0; }} }}
 """
 INSIDE = f".planner-result {{ {_colors(LIGHT)} background: var(--paper); color: var(--ink);"
 
@@ -118,11 +118,6 @@ def page(title: str, body: Iterable[str], version: str) -> str:
 def fragment(content: str) -> str:
     """Markup for a place inside another page; its style stays inside as well."""
     return f'<div class="planner-result">\n<style>\n{INSIDE}\n{CONTENT}}}</style>\n{content}\n</div>\n'
-
-
-def text_fragment(text: str) -> str:
-    """A report of plain text for a place inside another page."""
-    return fragment(f"<pre>{escape(text)}</pre>")
 
 
 def heading(text: str, level: int) -> str:

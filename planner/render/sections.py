@@ -145,7 +145,7 @@ def would_change(result: Document) -> Section:
     if result["plan"] and result["limits"]:
         limit = result["limits"][0]
         slack = percent_text(limit["slack_fraction"], sign=True)
-        text = f"{limit_name(limit['name'])}, slack {slack}; relaxed by {limit['what_would_relax_it']}"
+        text = f"{limit_name(limit['name'])}, slack {slack}: {limit['what_would_relax_it']}"
         rows.append(("the tightest limit", text))
     if cost and cost["usd_per_hour"] is not None:
         rows.append(("a price", flip_words(result)))

@@ -1,11 +1,14 @@
-"""A simulation as text: predicted beside simulated."""
+"""A simulation as text and as a page: predicted beside simulated."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from html import escape
 from typing import Any
 
+from planner.render import page
 from planner.render.breakdown import pool_text
+from planner.render.sections import Section
 from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text
 from planner.units import format_count
 
@@ -53,17 +56,26 @@ def _lost_section(result: Mapping[str, Any], pen: Pen) -> list[str]:
     found = result["failure"]
     if found is None:
         return []
-    rows: list[Row] = [["", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99"]]
-    for when in ("before", "after"):
-        values = [found[when][metric][name] for metric in ("ttft_s", "itl_s") for name in ("p50", "p99")]
-        rows.append([when, *(seconds_text(value, "-") for value in values)])
-    text = (
-        f"  {found['lost_requests']} requests lost their cache or their place; they decode again after "
+    title, head, rows = _failure(found)
+    return [pen.heading(title), f"  {_lost_words(found)}", *columns([head, *rows], "lrrrr", pen)]
+
+
+def _lost_words(found: Mapping[str, Any]) -> str:
+    return (
+        f"{found['lost_requests']} requests lost their cache or their place; they decode again after "
         f"{seconds_text(found['restored_mean_s'], '-')} in the mean, {seconds_text(found['restored_last_s'], '-')} at "
         f"most; meanwhile the longest first token takes {seconds_text(found['ttft_most_s'], '-')}"
     )
+
+
+def _failure(found: Mapping[str, Any]) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """What a lost worker does to latencies: title, head and rows."""
+    rows = []
+    for when in ("before", "after"):
+        values = [found[when][metric][name] for metric in ("ttft_s", "itl_s") for name in ("p50", "p99")]
+        rows.append((when, *(seconds_text(value, "-") for value in values)))
     title = f"{found['lost_workers']} {found['pool']} lost at {seconds_text(found['at_s'])}"
-    return [pen.heading(title), text, *columns(rows, "lrrrr", pen)]
+    return title, ("", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99"), tuple(rows)
 
 
 def _row(name: str, item: Mapping[str, Any], clients: int) -> list[str]:
@@ -107,3 +119,59 @@ def _pools(result: Mapping[str, Any], pen: Pen) -> list[str]:
     tokens = format_count(round(result["output_tokens_per_s"]))
     rates = f"{result['requests_per_s']:.3g} requests/s, {tokens} output tokens/s"
     return [*lines, f"  {rates}"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- page
+
+_COMPARED = ("", "predicted", "simulated", "95% confidence", "difference")
+
+
+def to_html(result: Mapping[str, Any]) -> str:
+    """The comparison as a page that needs nothing else."""
+    return page.page(f"planner simulate: {result['name']}", [_content(result)], result["tool"]["version"])
+
+
+def to_html_fragment(result: Mapping[str, Any]) -> str:
+    """The same for a place inside another page."""
+    return page.fragment(_content(result))
+
+
+def _content(result: Mapping[str, Any]) -> str:
+    verdict, _, rest = verdict_line(result).partition("  ")
+    head = f"<h1>{page.word(verdict, 'pass' if result['holds'] else 'fail')} {escape(rest)}</h1>"
+    said = "".join(f"<p>{escape(line)}</p>\n" for line in _setting(result))
+    lost = f"<p>{escape(_lost_words(result['failure']))}</p>\n" if result["failure"] else ""
+    return f"{head}\n{said}{page.sections_markup(_sections(result), 2)}{lost}"
+
+
+def _sections(result: Mapping[str, Any]) -> Iterator[Section]:
+    clients = result["setting"]["clients"]
+    targets = []
+    for target in result["targets"]:
+        metric, _, statistic = target["name"].partition(".")
+        name, *values = _row(f"{name_text(metric)} {name_text(statistic)}", target, clients)
+        targets.append((name, "holds" if target["holds"] else "MISSED", seconds_text(target["limit_s"]), *values))
+    yield Section("Targets", ("", "verdict", "limit", *_COMPARED[1:]), tuple(targets))
+    rows = [
+        tuple(_row(f"{name_text(metric)} {name}", named[name], clients))
+        for metric, named in result["statistics"].items()
+        for name in SHOWN
+    ]
+    yield Section("Latency", _COMPARED, tuple(rows))
+    pools = [(name, pool_text(pool, Pen()), *_pool_row(pool)) for name, pool in result["pools"].items()]
+    head = ("pool", "workers", "busy", "batch", "batch predicted", "KV p99", "KV p99 predicted", "preemptions")
+    yield Section("Pools, per replica", head, tuple(pools))
+    if result["failure"]:
+        yield Section(*_failure(result["failure"]))
+
+
+def _pool_row(pool: Mapping[str, Any]) -> tuple[str, ...]:
+    batch, held = pool["mean_batch"], pool["kv_tokens"]["p99"]
+    return (
+        percent_text(pool["busy_fraction"]),
+        f"{batch['simulated']:.1f}",
+        f"{batch['predicted']:.1f}",
+        format_count(round(held["simulated"] or 0.0)),
+        format_count(round(held["predicted"] or 0.0)),
+        format_count(pool["preemptions"]),
+    )

@@ -1,12 +1,15 @@
-"""A trace as text: arrivals, lengths, reuse with its curve as bars; and the curve as CSV."""
+"""A trace as text and as a page: arrivals, lengths, reuse with its curve as bars; and the curve as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from html import escape
 from typing import Any
 
+from planner.render import page
+from planner.render.sections import Section
 from planner.render.text import Cell, Pen, Row, columns, name_text, seconds_text, wrapped
 from planner.units import format_count, format_rate
 
@@ -28,9 +31,10 @@ def to_csv(document: Document) -> str:
 
 def to_text(document: Document, pen: Pen, *, notes: bool = True) -> str:
     """The whole document for people."""
+    arrivals = _arrivals(document)
     sections = [
-        _head(document, pen),
-        _arrivals(document, pen),
+        [pen.heading(_head(document))],
+        [pen.heading("Arrivals"), *columns(arrivals, "lr", pen)] if arrivals else [],
         _lengths(document, pen),
         *(_reuse(document["reuse"], pen) if document["reuse"] else ()),
         _notes(document, pen) if notes else [],
@@ -39,23 +43,23 @@ def to_text(document: Document, pen: Pen, *, notes: bool = True) -> str:
     return pen.finish(lines[:-1])
 
 
-def _head(document: Document, pen: Pen) -> list[str]:
+def _head(document: Document) -> str:
     text = f"{document['requests']:,} requests"
     if document["duration_s"] is not None:
         text += f" in {seconds_text(document['duration_s'])}, {format_rate(document['requests_per_s'])}"
-    return [pen.heading(f"{document['format']} trace: {text}")]
+    return f"{document['format']} trace: {text}"
 
 
-def _arrivals(document: Document, pen: Pen) -> list[str]:
+def _arrivals(document: Document) -> list[tuple[str, str]]:
     arrivals = document["arrivals"]
     if arrivals is None:
         return []
     scv = arrivals["gap_scv"]
-    rows: list[Row] = [["SCV of gaps", "-" if scv is None else f"{scv:.3g}"]]
+    rows = [("SCV of gaps", "-" if scv is None else f"{scv:.3g}")]
     for item in arrivals["dispersion"]:
         name = f"index of dispersion in {seconds_text(item['window_s'])}"
-        rows.append([name, f"{item['index_of_dispersion']:.3g}"])
-    return [pen.heading("Arrivals"), *columns(rows, "lr", pen)]
+        rows.append((name, f"{item['index_of_dispersion']:.3g}"))
+    return rows
 
 
 def _lengths(document: Document, pen: Pen) -> list[str]:
@@ -126,3 +130,57 @@ def percent(ratio: float | None) -> str:
 
 def tokens_text(tokens: float | None) -> str:
     return "-" if tokens is None else format_count(round(tokens))
+
+
+# ---------------------------------------------------------------------------------------------------------------- page
+
+
+def to_html(document: Document) -> str:
+    """The description as a page that needs nothing else."""
+    return page.page(f"planner trace: {_head(document)}", [_content(document)], document["tool"]["version"])
+
+
+def to_html_fragment(document: Document) -> str:
+    """The same for a place inside another page."""
+    return page.fragment(_content(document))
+
+
+def _content(document: Document) -> str:
+    return f"<h1>{escape(_head(document))}</h1>\n{page.sections_markup(_sections(document), 2)}"
+
+
+def _sections(document: Document) -> Iterator[Section]:
+    yield Section("Arrivals", ("", ""), tuple(_arrivals(document)), beside=True)
+    laws = [(name, document[f"{name}_tokens"]) for name in ("input", "output")]
+    lengths = [(name, *(f"{law[key]:,.0f}" for key in _STATISTICS), f"{law['scv']:.3g}") for name, law in laws]
+    yield Section("Lengths", ("tokens", *map(name_text, _STATISTICS), "SCV"), tuple(lengths), beside=True)
+    if document["reuse"]:
+        yield from _reuse_sections(document["reuse"])
+    notes = tuple((note["level"], note["text"]) for note in document["notes"])
+    yield Section("Notes", ("level", "note"), notes)
+
+
+def _reuse_sections(reuse: Document) -> Iterator[Section]:
+    found = (
+        ("references to blocks", f"{reuse['block_references']:,}"),
+        ("different blocks", f"{reuse['distinct_blocks']:,}"),
+        ("most that any cache finds", f"{percent(reuse['ceiling'])} of blocks"),
+    )
+    yield Section(f"Reuse, {reuse['eviction']} eviction", ("", ""), found, beside=True)
+    held = [
+        (seconds_text(item["window_s"]), f"{item['working_set_blocks']:,.0f}", tokens_text(item["working_set_tokens"]))
+        for item in reuse["working_set"]
+    ]
+    yield Section("Working set", ("used within", "blocks", "tokens"), tuple(held), beside=True)
+    curve = [
+        (
+            f"{item['capacity_blocks']:,}",
+            tokens_text(item["capacity_tokens"]),
+            percent(item["hit_ratio"]),
+            percent(item["token_hit_ratio"]),
+        )
+        for item in reuse["curve"]
+    ]
+    shares = tuple(item["hit_ratio"] / (reuse["ceiling"] or 1.0) for item in reuse["curve"])
+    head = ("blocks", "tokens", "of blocks", "of tokens")
+    yield Section("Hit ratio by capacity; bars: of the ceiling", head, tuple(curve), shares)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.queueing.colocated import Colocated, chunked, whole_prompt
 from planner.queueing.mean_gap import mean_gap_quantile_s
@@ -56,7 +57,7 @@ class ColocatedLaw:
         return np.asarray(weights / weights.sum())
 
     @cached_property
-    def usable(self) -> Floats:
+    def usable(self) -> NDArray[np.bool_]:
         """(C, m): settles in every window, and the batch fits the KV memory."""
         spread = self.law.gaps.batch
         fits = spread.mean + MEMORY_SIGMAS * np.sqrt(spread.variance) <= self.role.memory_batch
@@ -119,21 +120,22 @@ class ColocatedLaw:
         """Wait for the first chunk: stationary over all points at once, or one law of shape (m,) per budget."""
         if self.role.traffic.arrivals is None:
             return [self.law.wait]
-        return [self._moving_wait(index) for index in range(self.budgets.size)]
+        every = np.ones(self.replicas.shape, dtype=bool)
+        return [self._moving_wait(index, every) for index in range(self.budgets.size)]
 
-    def _moving_wait(self, index: int) -> MovingWait:
-        """The trace's own backlog (MODELLING §7.2) at one budget."""
+    def _moving_wait(self, index: int, asked: NDArray[np.bool_]) -> MovingWait:
+        """The trace's own backlog (MODELLING §7.2) at one budget and the sizes `asked`, (m,)."""
         traffic = self.role.traffic
         work_s = self._work_s(index)
         times_s, prompts_s, duration_s = trace_work(traffic, work_s)
         service = ServiceLaw(work_s, traffic.input_weights)
-        batch = np.where(np.isfinite(self.mean_batch[index]), self.mean_batch[index], 0.0)[:, None]
+        batch = np.where(np.isfinite(self.mean_batch[index]), self.mean_batch[index], 0.0)[asked, None]
         others = self.role.counted_others * batch
 
         def routed(servers: Floats, arrivals_per_s: Floats, law: ServiceLaw) -> Wait:
             return fewest_in_flight(servers, arrivals_per_s, law, others)
 
-        return backlog_composite(times_s, prompts_s, self.replicas, duration_s, service, routed)
+        return backlog_composite(times_s, prompts_s, self.replicas[asked], duration_s, service, routed)
 
     def _work_s(self, index: int) -> Floats:
         """Engine time that a prompt of each atom claims while others wait: whole, or its share of full steps.
@@ -148,23 +150,25 @@ class ColocatedLaw:
         usable = self.usable[index]
         return role.chunk_work_tokens * float(per_token_s[usable].max() if usable.any() else per_token_s[-1])
 
-    def ttft_quantile_s(self, q: float) -> Floats:
-        """(C, m)."""
-        return self._ttft(lambda wait, own, weights: total_quantile_s(wait, own, weights, q))
+    def ttft_quantile_s(self, q: float, asked: NDArray[np.bool_]) -> Floats:
+        """(C, m), at the points `asked`; inf elsewhere."""
+        return self._ttft(lambda wait, own, weights: total_quantile_s(wait, own, weights, q), asked)
 
-    def ttft_mean_s(self) -> Floats:
-        """(C, m)."""
-        return self._ttft(total_mean_s)
+    def ttft_mean_s(self, asked: NDArray[np.bool_]) -> Floats:
+        """(C, m), at the points `asked`; inf elsewhere."""
+        return self._ttft(total_mean_s, asked)
 
-    def _ttft(self, total: Callable[[Wait | MovingWait, Floats, Floats], Floats]) -> Floats:
+    def _ttft(self, total: Callable[[Wait | MovingWait, Floats, Floats], Floats], asked: NDArray[np.bool_]) -> Floats:
         weights = self.role.traffic.input_weights
+        asked = asked & self.usable
+        values = np.full(asked.shape, np.inf)
         if self.role.traffic.arrivals is None:
-            points = self.own_s.shape[:2]
-            flat = self.law.wait.at(np.s_[:, :, 0]).at(np.unravel_index(np.arange(self.usable.size), points))
-            values = total(flat, self.own_s.reshape(-1, weights.size), weights).reshape(points)
+            values[asked] = total(self.law.wait.at(np.s_[:, :, 0]).at(asked), self.own_s[asked], weights)
         else:
-            values = np.stack([total(wait, own, weights) for wait, own in zip(self.waits, self.own_s, strict=True)])
-        return np.where(self.usable, values + self.shift_s, np.inf)
+            for row in np.flatnonzero(asked.any(axis=1)):
+                wait = self._moving_wait(int(row), asked[row])
+                values[row, asked[row]] = total(wait, self.own_s[row, asked[row]], weights)
+        return np.where(asked, values + self.shift_s, np.inf)
 
 
 def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> ColocatedLaw:

@@ -8,14 +8,14 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from planner.records import PROBABILITY, Deployment, Floats, Mode, Pool, Scenario, Target
+from planner.records import Floats, Mode, Pool, Scenario, Target
 from planner.serving.colocated import ColocatedLaw, colocated_law
 from planner.serving.role import Role
 from planner.serving.traffic import Traffic
+from planner.sizing.blocks import Block, block_of, gap_violation, nearest
 from planner.sizing.candidates import pool_sizes, roles, tightest_step_s, undominated
-from planner.sizing.cost import prompt_share, worker_usd_per_hour
-from planner.sizing.resilience import spare_workers
-from planner.sizing.search import Candidate, Found, best_of, budget_violation, found, overload
+from planner.sizing.cost import worker_usd_per_hour
+from planner.sizing.search import Candidate, Found, found
 
 BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up to 1.7 (MODELLING §8)
 SMALLEST_BUDGET, LARGEST_BUDGET = 256, 16384
@@ -40,23 +40,28 @@ def search(
     queue = [(_least_usd(pool, role, traffic, basis), index) for index, (pool, role) in enumerate(shapes)]
     heapify(queue)
     grids = [(token_budgets(role, mode, budgets_per_octave), _sizes(role, traffic)) for _, role in shapes]
-    blocks = [_promising(role, mode, targets, *grid) for (_, role), grid in zip(shapes, grids, strict=True)]
+    laws = [_promising(role, mode, targets, *grid) for (_, role), grid in zip(shapes, grids, strict=True)]
     cheapest: dict[str, float] = {}
     kept: list[Candidate] = []
+    missed: dict[str, list[Block]] = {}
     while queue:
         usd, index = heappop(queue)
         pool, role = shapes[index]
-        law = next(blocks[index], None) if usd <= cheapest.get(pool.accelerator, np.inf) else None
+        law = next(laws[index], None) if usd <= cheapest.get(pool.accelerator, np.inf) else None
         if law is None:
             continue
-        candidates = _judge(scenario, traffic, targets, basis, pool, role, law)
-        kept += candidates
-        feasible = [candidate.usd_per_hour for candidate in candidates if candidate.violation <= 1.0]
-        if feasible:  # larger pools of this shape only cost more
-            cheapest[pool.accelerator] = min([*feasible, cheapest.get(pool.accelerator, np.inf)])
+        block = block_of(scenario, traffic, targets, basis, pool, law)
+        holding = block.holding()
+        kept += holding
+        if holding:  # larger pools of this shape only cost more
+            usd = min(candidate.usd_per_hour for candidate in holding)
+            cheapest[pool.accelerator] = min(usd, cheapest.get(pool.accelerator, np.inf))
         else:
+            missed.setdefault(pool.accelerator, []).append(block)
             next_usd = float(law.replicas[-1] + 1.0) * worker_usd_per_hour(pool, role.accelerator, basis)
             heappush(queue, (next_usd, index))
+    for accelerator, blocks in missed.items():
+        kept += nearest(blocks) if accelerator not in cheapest else []
     return found(kept, sum(budgets.size * sizes.size for budgets, sizes in grids))
 
 
@@ -65,12 +70,14 @@ def of_shape(
 ) -> list[Candidate]:
     """Pools of one worker shape at its own token budget: blocks of sizes, smallest first, until one holds."""
     budgets = np.array([float(pool.token_budget or role.token_budget)])
-    kept: list[Candidate] = []
+    missed: list[Block] = []
     for law in _promising(role, mode, targets, budgets, _sizes(role, traffic)):
-        kept += _judge(scenario, traffic, targets, basis, pool, role, law)
-        if any(candidate.violation <= 1.0 for candidate in kept):
-            break
-    return kept
+        block = block_of(scenario, traffic, targets, basis, pool, law)
+        holding = block.holding()
+        if holding:
+            return holding
+        missed.append(block)
+    return nearest(missed)
 
 
 def _least_usd(pool: Pool, role: Role, traffic: Traffic, basis: str) -> float:
@@ -110,7 +117,7 @@ def _promising(
     busiest = np.array([float(role.traffic.window_requests_per_s.max())])
     peak = replace(role.traffic, window_requests_per_s=busiest, window_weights=np.ones(1))
     law = colocated_law(replace(role, traffic=peak), mode, budgets, sizes)
-    violation = _gap_violation(law, targets)
+    violation = gap_violation(law, targets)
     if not np.isfinite(violation).any():
         return
     reachable = bool(violation.min() <= PEAK_TOLERANCE)
@@ -121,55 +128,3 @@ def _promising(
         yield colocated_law(role, mode, budgets[rows], sizes[start : start + BLOCK])
         if not reachable:
             return
-
-
-def _gap_violation(law: ColocatedLaw, targets: Sequence[Target]) -> Floats:
-    violation = np.where(law.usable, overload(law.utilization), np.inf)
-    for target in targets:
-        if target.metric in ("itl", "tpot"):
-            violation = np.maximum(violation, np.where(law.usable, _value_s(law, target), np.inf) / target.limit_s)
-    return violation
-
-
-def _judge(
-    scenario: Scenario,
-    traffic: Traffic,
-    targets: Sequence[Target],
-    basis: str,
-    pool: Pool,
-    role: Role,
-    law: ColocatedLaw,
-) -> list[Candidate]:
-    """All budgets and sizes of one shape: (C, m) arrays."""
-    violation = _gap_violation(law, targets)
-    for target in targets:
-        if target.metric in ("ttft", "e2e"):
-            violation = np.maximum(violation, _value_s(law, target) / target.limit_s)
-    spare, short = spare_workers(scenario, role, pool, law.replicas)
-    workers = law.replicas + spare + 0.0 * law.budgets[:, None]
-    usd = worker_usd_per_hour(pool, role.accelerator, basis) * workers
-    accelerators = pool.worker_accelerators * workers
-    share = prompt_share(law.prefill_share @ traffic.window_weights, np.where(law.usable, law.mean_batch, 1.0))
-    watts = accelerators * (role.accelerator.all_in_watts or role.accelerator.tdp_watts or 0.0)
-    over_budget = budget_violation(scenario, role, usd, accelerators, (usd * share, usd * (1.0 - share)), watts)
-    over_budget = np.maximum(over_budget, short)
-
-    def deployment(index: int) -> Deployment:
-        row, column = divmod(index, law.replicas.size)
-        sized = replace(pool, replicas=int(law.replicas[column]), token_budget=int(law.budgets[row]))
-        return Deployment(law.mode, decode=sized)
-
-    return best_of(usd, accelerators, violation, over_budget, deployment)
-
-
-def _value_s(law: ColocatedLaw, target: Target) -> Floats:
-    """The statistic a target limits, (C, m); of TPOT and end-to-end the mean, which full evaluation refines."""
-    if target.metric == "ttft":
-        return law.ttft_mean_s() if target.statistic == "mean" else law.ttft_quantile_s(PROBABILITY[target.statistic])
-    if target.metric == "itl" and target.statistic != "mean":
-        return law.itl_quantile_s(PROBABILITY[target.statistic])
-    if target.metric == "e2e":
-        return law.ttft_mean_s() + law.role.traffic.mean_steps * law.mean_itl_s
-    if target.metric == "tpot":
-        return law.mean_itl_s / law.role.traffic.step_tokens
-    return law.mean_itl_s

@@ -137,7 +137,7 @@ class _Reader:
     def scenario(self, judge: Judge | None) -> Scenario:
         model, engine = self._model(), self._engine()
         self.prefill, self.decode = self._candidates()
-        workload = self._workload()
+        workload = self._workload(model)
         checks = self._checks()
         targets = self._targets(checks)
         deployment = self._deployment()
@@ -293,11 +293,12 @@ class _Reader:
 
     # ----------------------------------------------------------------------------------------- workload and targets
 
-    def _workload(self) -> Workload | None:
+    def _workload(self, model: ModelShape | None) -> Workload | None:
         if self.keys.workload is None:
             self._needs("workload", "workload: {requests: 12 /s, input_tokens: 4000, output_tokens: 500}")
             return None
-        reader = WorkloadReader(self.document, self.keys.workload, self.path.parent, self.broken)
+        most_tokens = model.max_context_tokens if model else 0
+        reader = WorkloadReader(self.document, self.keys.workload, self.path.parent, self.broken, most_tokens)
         workload = reader.read()
         self.faults += reader.faults
         self.notes += reader.notes

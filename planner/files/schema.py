@@ -187,6 +187,7 @@ Power = Annotated[float, BeforeValidator(partial(_quantity, kind="watts")), _wri
 UsdPerMtok = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_mtok")), _written("1.20 USD/Mtok")]
 Ratio = Annotated[float, BeforeValidator(_ratio), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 _SCV = partial(_number, least=0, most=lengths.MOST_SCV, what="a squared coefficient of variation")
+_SIZE_SCV = partial(_number, least=0, most=3, what="a squared coefficient of variation")
 _FACTOR = partial(_number, least=1, most=1000, what="a factor on the mean rate")
 
 
@@ -300,7 +301,10 @@ class SubAgentKeys(_Keys):
 
 
 class SessionKeys(_Keys):
-    """Users who each hold one session of `turns` turns; a turn sends everything said so far."""
+    """Users who each hold one session of `turns` turns; a turn sends everything said so far.
+
+    Tokens are means; `size_scv` says how much sessions differ.
+    """
 
     users: Count
     turns: Count
@@ -309,6 +313,10 @@ class SessionKeys(_Keys):
     growth_tokens: TokensOrNone
     output_tokens: Tokens
     think_time: ThinkKeys
+    size_scv: (
+        Annotated[float, BeforeValidator(_SIZE_SCV), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 3})]
+        | None
+    ) = None
     subagents: SubAgentKeys | None = None
 
 

@@ -21,13 +21,19 @@ _RATE = "requests: with a rate, e.g. 12 /s"
 
 
 class WorkloadReader:
-    """Reads one section; `faults`, `notes` and `inputs` fill as it goes. `broken` are places already reported."""
+    """Reads one section; `faults`, `notes` and `inputs` fill as it goes. `broken` are places already reported.
 
-    def __init__(self, document: Document, keys: WorkloadKeys, folder: Path, broken: Set[FieldPath]) -> None:
+    `most_tokens` : context of the model, 0 where it is not known.
+    """
+
+    def __init__(
+        self, document: Document, keys: WorkloadKeys, folder: Path, broken: Set[FieldPath], most_tokens: int = 0
+    ) -> None:
         self.document = document
         self.keys = keys
         self.folder = folder
         self.broken = broken
+        self.most_tokens = most_tokens
         self.faults: list[Fault] = []
         self.notes: list[Note] = []
         self.inputs: list[InputFile] = []
@@ -50,7 +56,9 @@ class WorkloadReader:
         for name in ("requests", "arrivals", "peak", "input_tokens", "output_tokens", "trace", "prefix_hit_ratio"):
             if getattr(self.keys, name) is not None:
                 self._fault("stands beside sessions:, which has its own; keep one", name)
-        return session_workload(keys)
+        workload, notes = session_workload(keys, self.most_tokens)
+        self.notes += notes
+        return workload
 
     def _cached(self, workload: Workload) -> Workload:
         """With the stated share of its prompt tokens in a cache."""

@@ -125,6 +125,19 @@ class CachedLengths:
         return float(self.weights @ self.cached_tokens) / total if total > 0.0 else 0.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelLengths:
+    """Joint law of prompts, outputs and what several caches hold of them, the smallest cache first.
+
+    `found_tokens` has shape (levels, atoms); the rest (atoms,), with weights that sum to 1.
+    """
+
+    input_tokens: Floats
+    output_tokens: Floats
+    weights: Floats
+    found_tokens: Floats
+
+
 class Reuse(Protocol):
     """What a caller may ask of a reuse curve, wherever it came from."""
 

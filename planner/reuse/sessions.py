@@ -13,20 +13,23 @@ stands at capacity = shared + users * mean context: the cliff.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import erfc, expm1, isfinite, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.reuse.records import CachedLengths, Floats
+from planner.reuse.records import CachedLengths, Floats, Ints, LevelLengths
 
 _HALVINGS = 100  # of a bracket around a root: more than the digits of a double
+_CLOSE = 1e-14  # ends of a bracket, relative: a step is then told from what lies beside it
 _LONGEST_S = 1e15
 _MOST = {"turns": 100_000, "think_scv": 1_000}  # of other counts a thousand million
 _MOST_S = 20_000_000_000  # of a pause and an answer of 100,000 days each, the longest a scenario can say
 _SIGMA_LEAST = 1e-9  # a lognormal narrower than this is a fixed time
+_LEAST_CHANCE = 1e-12  # of an outcome that is told apart
 _ROUNDING = 1e-9  # of a block, when tokens are cut into whole ones
 
 
@@ -83,6 +86,7 @@ class Session:
     think_s, think_scv : mean and squared coefficient of variation of the pause between answer and next turn.
     service_s : time to answer.   outputs_cached : whether the answer's own KV is kept where the next prompt looks;
         traces count it as new.   sub_agents : bursts of children, if any.
+    size_factors : own tokens of a session over the mean ones, equally likely; their mean is 1.
     """
 
     users: float
@@ -96,6 +100,7 @@ class Session:
     service_s: float = 0.0
     outputs_cached: bool = False
     sub_agents: SubAgents | None = None
+    size_factors: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
         _check_at_least(self, 0.0, "system_tokens", "first_tokens", "growth_tokens", "output_tokens")
@@ -212,18 +217,48 @@ class _Stream:
         """Chance that somebody used the shared prompt within the window."""
         return -expm1(-self.turns_per_s * users * window_s)
 
-    def found(self, window_s: float | None, users: float) -> tuple[Floats, Floats]:
-        """Cached tokens (outcomes, turns) and their chances: all of the last turn, the shared prompt, nothing."""
-        turns = self.own_tokens.size
+    def found(self, windows_s: Sequence[float | None], sizes: Floats, users: float, block_tokens: int) -> Floats:
+        """Rows of prompt, output, chance and the cached tokens within each window; atoms are sizes x turns x outcomes.
+
+        A turn finds all of the turn before, or the shared prompt, or nothing; the first turn never finds all. The
+        order of windows is kept: who finds something within one finds it within every wider one.
+        """
         before = np.concatenate(([0.0], self.own_tokens[:-1] + self.kept_tokens))
-        whole = np.minimum(self.shared_tokens + before, self.shared_tokens + self.own_tokens)
-        again = np.full(turns, 1.0 if window_s is None else _within(self.gaps, window_s))
-        again[0] = 0.0
-        shared = 1.0 if window_s is None else self.shared_within(window_s, users)
-        cached = np.stack((whole, np.full(turns, self.shared_tokens), np.zeros(turns)))
-        return cached, np.stack((again, (1.0 - again) * shared, (1.0 - again) * (1.0 - shared)))
+        whole = self.shared_tokens + np.outer(sizes, np.minimum(before, self.own_tokens))
+        options = np.stack((whole, np.full_like(whole, self.shared_tokens), np.zeros_like(whole)))
+        options = np.floor(options / block_tokens + _ROUNDING) * block_tokens
+        prompts = self.shared_tokens + np.outer(sizes, self.own_tokens)
+        outputs = np.broadcast_to(
+            np.maximum(self.output_tokens * sizes, min(self.output_tokens, 1.0))[:, None], prompts.shape
+        )
+        shared = np.array([1.0 if each is None else self.shared_within(each, users) for each in windows_s])
+        again = np.array([1.0 if each is None else _within(self.gaps, each) for each in windows_s])
+        rows = []
+        for turns, chance in ((slice(0, 1), np.zeros(shared.size)), (slice(1, None), again)):
+            widths, outcomes = _outcomes(chance, chance + (1.0 - chance) * shared)
+            one = np.stack((prompts[:, turns].ravel(), outputs[:, turns].ravel(), np.ones(prompts[:, turns].size)))
+            kinds = options[:, :, turns].reshape(3, -1)
+            rows += [
+                np.vstack((one[:2], one[2:] * (width * self.chains_per_s / sizes.size), kinds[outcome]))
+                for width, outcome in zip(widths, outcomes, strict=True)
+            ]
+        return np.concatenate(rows, axis=1)
 
 
+def _outcomes(whole: Floats, some: Floats) -> tuple[Floats, Ints]:
+    """Chances of what several levels find together, and which outcome that is at each: 0 all, 1 shared, 2 nothing.
+
+    `whole`, `some` : per level the chance of everything, and of at least the shared prompt. Shapes (cells,) and
+    (cells, levels).
+    """
+    edges = np.unique(np.concatenate((whole, some, [1.0])))
+    widths = np.diff(np.concatenate(([0.0], edges)))
+    kept = widths > _LEAST_CHANCE
+    middle = (edges - widths / 2.0)[kept, None]
+    return widths[kept], (middle > whole).astype(np.int64) + (middle > some)
+
+
+@lru_cache(maxsize=64)
 def _streams(session: Session) -> tuple[_Stream, ...]:
     """The turns of a user, and those of the sub-agents they start."""
     sub, plain = session.sub_agents, _Gap(session.service_s, session.think_s, session.think_scv)
@@ -304,18 +339,25 @@ class SessionReuse:
             for stream in _streams(self.session)
         )
 
+    def levels_law(self, capacities_blocks: Sequence[float]) -> LevelLengths:
+        """Prompts, outputs and what they find at each of several capacities, in the order of the capacities.
+
+        Requests that find something at one capacity find it at every larger one.
+        """
+        return self._levels([self.characteristic_time_s(each) for each in capacities_blocks])
+
     def _law(self, window_s: float | None) -> CachedLengths:
         """Of a cache that keeps what is not used for `window_s`; None: forever."""
-        parts = []
-        for stream in _streams(self.session):
-            cached, chances = stream.found(window_s, self.session.users)
-            in_blocks = np.floor(cached / self.block_tokens + _ROUNDING) * self.block_tokens
-            prompts = np.broadcast_to(stream.shared_tokens + stream.own_tokens, cached.shape)
-            outputs = np.full(cached.shape, stream.output_tokens)
-            parts.append(np.stack((in_blocks, prompts, outputs, chances * stream.chains_per_s)).reshape(4, -1))
-        atoms = np.concatenate(parts, axis=1)
-        atoms = atoms[:, atoms[3] > 0.0]
-        return CachedLengths(atoms[0].copy(), atoms[1].copy(), atoms[2].copy(), atoms[3] / atoms[3].sum())
+        law = self._levels([window_s])
+        return CachedLengths(law.found_tokens[0], law.input_tokens, law.output_tokens, law.weights)
+
+    def _levels(self, windows_s: Sequence[float | None]) -> LevelLengths:
+        own, *others = _streams(self.session)
+        users, block = self.session.users, self.block_tokens
+        parts = [own.found(windows_s, np.asarray(self.session.size_factors), users, block)]
+        parts += [stream.found(windows_s, np.ones(1), users, block) for stream in others]
+        table = np.concatenate(parts, axis=1)
+        return LevelLengths(table[0], table[1], table[2] / table[2].sum(), table[3:])
 
 
 def _each(function: Callable[[float], float], values: ArrayLike) -> Floats:
@@ -331,6 +373,8 @@ def _crossing(rising: Callable[[float], float], level: float, guess: float, *, a
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         low, high = (middle, high) if rising(middle) < level else (low, middle)
+        if high - low <= _CLOSE * high:
+            break
     return high if above else low
 
 

@@ -79,9 +79,15 @@ class Plant:
 
     @cached_property
     def slots_batch(self) -> float:
-        """Sequences of the residents' mean context that a decode worker's KV holds, within the engine's cap."""
-        mean = self.decode.resident_bytes_moments[0]
-        room = self.decode.memory.kv_bytes / mean * self.decode.dp
+        """Sequences of the residents' mean context that a decode worker's KV holds, within the engine's cap.
+
+        The next prompt waits until all of it fits, so half of one, biased by size, is empty: E[R^2] / 2 E[R]
+        (QUEUEING §5).
+        """
+        role, load = self.decode, self.decode.traffic
+        prompts = role.kv_bytes_on_rank(load.joint_input_tokens)
+        empty = float(load.joint_weights @ prompts**2 / (2.0 * load.joint_weights @ prompts))
+        room = (role.memory.kv_bytes - empty) / role.resident_bytes_moments[0] * role.dp
         cap = float(self.deployment.decode.max_batch or self.decode.engine_max_batch * self.decode.dp)
         return min(max(room, 1.0), cap)
 

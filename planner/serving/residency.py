@@ -150,7 +150,7 @@ def sweep(plant: Plant, factors: Sequence[float]) -> Sweep:
     )
 
 
-def cliffs(plant: Plant, swept: Sweep, halvings: int = 6) -> tuple[Cliff, ...]:
+def cliffs(plant: Plant, swept: Sweep, halvings: int = 4) -> tuple[Cliff, ...]:
     """Per level the load at which less than half of what it found at the least load is found, from each start."""
     levels = 1 + len(plant.scenario.tiers)
     return tuple(

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from planner.records import Arrivals, Floats, Lengths, PromptBlocks, Sessions, Workload
-from planner.reuse import BlockRequests, CachedLengths, Session, SubAgents, TraceReuse, reuse_curve, session_reuse
+from planner.reuse import BlockRequests, Session, SubAgents, TraceReuse, reuse_curve, session_reuse
 
 EVERYTHING_TOKENS = 1e15
 MOST_USERS = 1e9  # that the reuse room takes
@@ -100,6 +100,7 @@ def described(sessions: Sessions, wait_s: float = 0.0, users: float | None = Non
         think_scv=sessions.think_scv,
         service_s=wait_s,
         outputs_cached=True,
+        size_factors=sessions.size_factors,
         sub_agents=None
         if sub is None
         else SubAgents(
@@ -120,34 +121,7 @@ def session_hits(
 ) -> Workload:
     """The workload with what the turns of `session` find at levels of so many tokens."""
     levels = np.maximum.accumulate(np.maximum(np.asarray(capacities_tokens, dtype=float), 0.0))
-    reuse = session_reuse(session, block_tokens)
-    return replace(workload, lengths=layered([reuse.joint_law(level / block_tokens) for level in levels]))
-
-
-def layered(laws: Sequence[CachedLengths]) -> Lengths:
-    """One law of what each level finds: requests of one kind are ranked by what they find, best first, at every level.
-
-    Kinds are pairs of prompt and output length. Means of each level are kept exactly.
-    """
-    rows: list[Floats] = []
-    first = laws[0]
-    for prompt, output in dict.fromkeys(zip(first.input_tokens.tolist(), first.output_tokens.tolist(), strict=True)):
-        steps = [_ranked(law, prompt, output) for law in laws]
-        edges = np.unique(np.concatenate([edge for edge, _ in steps]))
-        widths = np.diff(np.concatenate(([0.0], edges)))
-        found = np.stack([cached[np.searchsorted(edge, edges - 1e-15)] for edge, cached in steps])
-        kept = widths > 1e-12
-        sizes = np.full(kept.sum(), 0.0)
-        rows.append(np.vstack((sizes + prompt, sizes + output, widths[kept], np.maximum.accumulate(found[:, kept]))))
-    table = np.concatenate(rows, axis=1)
-    weights = table[2] / table[2].sum()
-    return Lengths(table[0], table[1], weights, table[-1], np.diff(table[3:], axis=0))
-
-
-def _ranked(law: CachedLengths, prompt: float, output: float) -> tuple[Floats, Floats]:
-    """Upper edges in probability mass and what is found below each, most first."""
-    chosen = np.flatnonzero((law.input_tokens == prompt) & (law.output_tokens == output))
-    order = chosen[np.argsort(-law.cached_tokens[chosen], kind="stable")]
-    edges = np.cumsum(law.weights[order])
-    edges[-1] = law.weights[chosen].sum()
-    return np.round(edges, 14), law.cached_tokens[order]
+    law = session_reuse(session, block_tokens).levels_law((levels / block_tokens).tolist())
+    found = np.maximum.accumulate(law.found_tokens)
+    lengths = Lengths(law.input_tokens, law.output_tokens, law.weights, found[-1], np.diff(found, axis=0))
+    return replace(workload, lengths=lengths)

@@ -197,3 +197,15 @@ def test_the_longest_pause_that_a_scenario_can_say_is_one() -> None:
     pause_s = 100_000 * 86_400.0
     session = replace(AGENT, think_s=pause_s, service_s=pause_s)
     assert session.turn_gap_s == 2 * pause_s
+
+
+def test_sizes_change_the_law_and_not_what_is_found() -> None:
+    """Sessions of half and of one and a half times the tokens: the same working set, prompts and hits on average."""
+    unequal = replace(AGENT, size_factors=(0.5, 1.5))
+    for capacity in (100.0, 800.0, 1e6):
+        alike, apart = (session_reuse(one, 1).joint_law(capacity) for one in (AGENT, unequal))
+        assert apart.token_hit_ratio == pytest.approx(alike.token_hit_ratio, abs=1e-3)
+        for name in ("input_tokens", "output_tokens", "cached_tokens"):
+            means = [float(law.weights @ getattr(law, name)) for law in (alike, apart)]
+            assert means[1] == pytest.approx(means[0], rel=1e-3)
+    assert set(apart.output_tokens) == {25.0, 75.0}

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hand_plans
 import pytest
+from hypothesis import settings
 
 from planner.records import Plan
+
+settings.register_profile("planner", deadline=None)  # no clocks in tests: a busy machine is no fault
+settings.load_profile("planner")
 
 
 @pytest.fixture

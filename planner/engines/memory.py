@@ -1,4 +1,4 @@
-"""How large a KV pool an engine makes on one accelerator, by its own rule (`facts/engines/memory_rules.csv`)."""
+"""How large a KV pool an engine makes on one accelerator, by its own rule (`hardware/engines/`)."""
 
 from __future__ import annotations
 

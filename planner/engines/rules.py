@@ -1,7 +1,7 @@
 """What a serving engine cannot run, as one sentence a user can act on; empty when it runs.
 
 Search and evaluation ask the same functions, so that nothing is proposed that cannot be started
-(`facts/engines/memory_rules.csv`, `flags.csv`).
+(`hardware/engines/`).
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from planner.units import format_bytes, shown
 HOURS_3_YEARS = 3 * 8766.0  # over which a purchase is spread, as the three-year rent of accelerators
 HOURS_PER_MONTH = 730.5
 PCIE_FACTOR = 0.79  # 50 of 63 GB/s one way by an engine's own copies (PUBLISHED §6, vLLM offload)
-C2C_FACTOR = 0.83  # facts/interconnects.csv: 375 of 450 GB/s on Grace
-DRAM_FACTOR = 0.82  # 250.9 of 307.2 GB/s, where no achieved rate is known (facts/storage_tiers.csv)
+C2C_FACTOR = 0.83  # 375 of 450 GB/s on Grace
+DRAM_FACTOR = 0.82  # 250.9 of 307.2 GB/s, where no achieved rate is known
 RATED_WRITES_PER_DAY = 1.0  # of the read-intensive class of data-center drives; not verified per model
 
 _FETCH_START_S = {"host-dram": 0.5e-3, "cxl": 0.5e-3, "local-ssd": 1e-3, "pool": 0.45e-3, "object-store": 0.0}

@@ -19,7 +19,7 @@ from planner.queueing.service import Floats, ServiceLaw
 
 Moments = tuple[Floats, Floats, Floats]
 
-# log of the exponent of the load in the weight of the heavy-traffic limit (refines QUEUEING's max(1, 0.6 sqrt k))
+# log of the exponent of the load in the weight of the heavy-traffic limit (refines max(1, 0.6 sqrt k) of QUEUEING §2.1)
 _EXPONENT = (-1.082, 0.685, -0.030, 1.586, 0.567, -0.208, -1.691)
 _BISECTIONS = 60
 _SPAN = 8.0  # means of the delay on the near lattice

@@ -11,7 +11,7 @@ from planner.records.hardware import Provenance
 
 @dataclass(frozen=True, slots=True)
 class EngineConstants:
-    """The fitted engine constants of `design/FIDELITY.md` §6; the letter in each comment is its symbol there."""
+    """The fitted engine constants of FIDELITY §6; the letter in each comment is its symbol there."""
 
     gemm_memory_factor: float  # em
     compute_factor: float  # ec
@@ -37,7 +37,7 @@ class EngineConstants:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRule:
-    """How an engine sizes its KV pool (`facts/engines/memory_rules.csv`)."""
+    """How an engine sizes its KV pool (`hardware/engines/`)."""
 
     basis: Literal["total", "free-before-load", "free-after-load"]
     fraction: float  # of the basis; 0 with `free-before-load`: derived by SGLang's own rule
@@ -48,7 +48,7 @@ class MemoryRule:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRule:
-    """Which prefill and decode workers a connector can move KV caches between (`facts/engines/memory_rules.csv`)."""
+    """Which prefill and decode workers a connector can move KV caches between (`hardware/engines/`)."""
 
     tp: Literal["any", "multiple", "equal"]  # of the prefill and the decode worker
     prefill_tp_above_decode: Literal["always", "kv-heads", "latent", "never"]

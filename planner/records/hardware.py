@@ -28,7 +28,7 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFit:
-    """Fitted constants of one operator on one accelerator (`design/FIDELITY.md` §2, `facts/README.md`).
+    """Fitted constants of one operator on one accelerator (FIDELITY §2).
 
     Fractions are of the accelerator's own dense peak, memory bandwidth or one-way scale-up rate. Which constants an
     operator uses is said by the formula that reads it in `planner.roofline`; the others stay 0.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.render.text import Pen, columns, value_text, wrapped
+from planner.render.text import Pen, columns, sources_line, value_text, wrapped
 
 Document = Mapping[str, Any]
 
@@ -15,7 +15,8 @@ _BRANCHES = {True: ("├─ ", "│  ", "└─ ", "   "), False: ("|- ", "|  ",
 
 def explain_text(document: Document, pen: Pen) -> str:
     """The tree, a number a line, with formulas and sources indented below it."""
-    return pen.finish(list(_lines(document["tree"], pen, "", "", set())))
+    lines = list(_lines(document["tree"], pen, "", "", set()))
+    return pen.finish([*lines, *sources_line("\n".join(lines))])
 
 
 def _lines(node: Document, pen: Pen, first: str, rest: str, shown: set[str]) -> Iterator[str]:
@@ -62,7 +63,8 @@ def _value(node: Document) -> str:
 def formulas_text(rows: Sequence[Document], pen: Pen) -> str:
     """Every formula: id, equation and source."""
     table = [(row["id"], f"{row['equation']} [{row['source']}]") for row in rows]
-    return pen.finish(columns(table, "lw", pen, indent=0))
+    lines = columns(table, "lw", pen, indent=0)
+    return pen.finish([*lines, *sources_line("\n".join(lines))])
 
 
 def fields_text(rows: Sequence[Document], pen: Pen) -> str:

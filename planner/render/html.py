@@ -11,6 +11,7 @@ from planner.render.checks import interval_text, limit_text, measured_text
 from planner.render.gate import fault_text, headline, scenario_name, verdict_word
 from planner.render.sections import assumptions, checks_section, sections
 from planner.render.table import in_currency, load_words, plan_words, verdict_line
+from planner.render.text import sources_line
 
 Document = Mapping[str, Any]
 
@@ -83,7 +84,8 @@ def _body(result: Document, level: int) -> Iterator[str]:
     yield in_currency(result, page.sections_markup(sections(result), level))
     resting = page.sections_markup(assumptions(result), level + 1)
     title = page.heading("Assumptions, with sources", level)
-    yield f"<details>\n<summary>{title}</summary>\n{resting}</details>"
+    cited = "".join(f'<p class="quiet">{line}</p>\n' for line in sources_line(resting))
+    yield f"<details>\n<summary>{title}</summary>\n{resting}{cited}</details>"
 
 
 def _checks(result: Document, level: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.render.text import Cell, Pen, Row, columns, value_text
+from planner.render.text import Cell, Pen, Row, columns, sources_line, value_text
 
 SUFFIXES = (
     ("_flops_per_s", "FLOP/s"),
@@ -41,7 +41,8 @@ def inputs_section(document: Mapping[str, Any], pen: Pen) -> list[str]:
     lines += ["", pen.heading(f"Engine {engine['id']} {engine['version']}"), *_engine(engine, pen)]
     for accelerator in inputs["accelerators"]:
         lines += ["", *_accelerator(accelerator, pen)]
-    return lines
+    cited = sources_line("\n".join(lines))
+    return [*lines, "", *cited] if cited else lines
 
 
 def _fields(values: Mapping[str, Any], pen: Pen, skip: tuple[str, ...] = ()) -> list[str]:

@@ -18,7 +18,7 @@ ALL_TO_ALL_START_UP_S = 28e-6
 
 
 def collective_s(bus_bytes: Numbers, latency_s: float, bytes_per_s: float, exponent: float) -> Floats:
-    """C3: (alpha^q + (bus / B)^q)^(1/q), the start-up overlapping the transfer (`facts/README.md` C3).
+    """C3: (alpha^q + (bus / B)^q)^(1/q), the start-up overlapping the transfer (FIDELITY §2, C3).
 
     Id: step.collectives.  all-reduces * (alpha^q + (bus bytes / B)^q)^(1/q), and the exchange of experts  (FIDELITY
         §2, C3)
@@ -64,7 +64,7 @@ def all_to_all_s(rank_tokens: Numbers, top_k: int, hidden: int, ranks: int, byte
 
 
 SET_UP_S = 5e-3  # hand-over between the engines, seen in disaggregated runs (FIDELITY §4)
-LINE_FRACTION = 0.7  # of line rate reached by engine connectors; 0.37-0.98 seen (MODELLING §5, facts/interconnects.csv)
+LINE_FRACTION = 0.7  # of line rate reached by engine connectors; 0.37-0.98 seen (MODELLING §5)
 
 
 def exposed_transfer_s(

@@ -38,7 +38,7 @@ def gemm_s(
     """G1: one GEMM of `tokens` x `depth` by `depth` x `columns`.
 
     pn(2 m n k / P, (w n k + a m k + 2 m n) / W), with `weight_bytes` w per weight and `activation_bytes` a per input
-    element (`facts/README.md` G1).
+    element (FIDELITY §2, G1).
     """
     compute = 2.0 * tokens * columns * depth / flops_per_s
     moved = weight_bytes * columns * depth + activation_bytes * tokens * depth + 2.0 * tokens * columns
@@ -55,7 +55,7 @@ def prefill_attention_s(
     window_tokens: int = 0,
     cached_tokens: Numbers = 0.0,
 ) -> Floats:
-    """A1: causal attention over one whole prompt, compute side only (FIDELITY §2, `facts/README.md` A1).
+    """A1: causal attention over one whole prompt, compute side only (FIDELITY §2, A1).
 
     sqrt((4 h D (pairs + s S) / P)^2 + (512 s D SMs / P)^2). The second term is the serial work of one tile column,
     which starves the SMs when a rank has few heads. `head_dim` is the mean of key and value size.
@@ -85,7 +85,7 @@ def prefill_mla_s(
     window_tokens: int = 0,
     cached_tokens: Numbers = 0.0,
 ) -> Floats:
-    """A2: expanded latent attention over one whole prompt (`facts/README.md` A2).
+    """A2: expanded latent attention over one whole prompt (FIDELITY §2, A2).
 
     As A1 with `width` = query-key size + value size (192 + 128 for DeepSeek-V3): F = 2 h width pairs.
     """
@@ -109,7 +109,7 @@ def decode_attention_s(
     sequence_s: float,
     bytes_per_s: float,
 ) -> Floats:
-    """D1: one query token per sequence against its cache: sequence_s b v + b s kv_bytes / W (`facts/README.md` D1).
+    """D1: one query token per sequence against its cache: sequence_s b v + b s kv_bytes / W (FIDELITY §2, D1).
 
     `kv_bytes_per_token` is of one layer on one rank, `sequence_s` the cost of one sequence and KV head.
 
@@ -132,7 +132,7 @@ def decode_mla_s(
     bytes_per_s: float,
     exponent: float,
 ) -> Floats:
-    """D2: absorbed latent attention, sequence_s b + pn(2 b h s width / P, b s kv_bytes / W) (`facts/README.md` D2).
+    """D2: absorbed latent attention, sequence_s b + pn(2 b h s width / P, b s kv_bytes / W) (FIDELITY §2, D2).
 
     `absorbed_width` = 2 rank + rope (1,088 for DeepSeek-V3); `kv_bytes_per_token` = (rank + rope) x element size.
     """
@@ -175,7 +175,7 @@ def experts_s(
     bytes_per_s: float,
     exponent: float,
 ) -> Floats:
-    """M1: grouped expert GEMMs of one layer on one rank (`facts/README.md` M1).
+    """M1: grouped expert GEMMs of one layer on one rank (FIDELITY §2, M1).
 
     pn(2 g pairs H F / P, (g X H F w + pairs (4 H + 2 g F)) / W), g = 3 `matrices` per expert when gated, else 2;
     `pairs` token-expert pairs on this rank, X `touched_experts` on it, F the expert's width on this rank.
@@ -190,7 +190,7 @@ def experts_s(
 
 
 def routing_s(tokens: Numbers, top_k: int, hidden: int, gather_factor: float, bytes_per_s: float) -> Floats:
-    """Gather and scatter of routed activations around the expert kernels: 2 g m k H / W (`facts/README.md` M1)."""
+    """Gather and scatter of routed activations around the expert kernels: 2 g m k H / W (FIDELITY §2, M1)."""
     return np.asarray(tokens, dtype=float) * (2.0 * gather_factor * top_k * hidden / bytes_per_s)
 
 

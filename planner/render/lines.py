@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from planner.render.labels import Labels
 from planner.render.svg import DASHES, INK, PALETTE, RED, Axis, Entry, Frame, framed
@@ -26,6 +27,7 @@ class Series:
     dash: str | None = None
     shape: str = ""
     joined: bool = True
+    radii: Sequence[float] = ()  # of the marks [px], where they differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +122,12 @@ def lines_svg(chart: Lines) -> str:
         _zone(frame, zone)
     frame.draw()
     labels = Labels(frame.canvas, (frame.left, frame.top, frame.left + frame.width, frame.top + frame.height))
-    for rule in chart.rules:
-        _rule(frame, rule, labels)
     for span in chart.spans:
-        _span(frame, span)
+        _span(frame, span, labels)
     for index in range(len(chart.series)):
         _curve(frame, chart, index, labels)
+    for rule in chart.rules:
+        _rule(frame, rule, labels)
     _names(frame, chart, labels)
     if len(entries) > 1:
         frame.canvas.legend(frame.left + frame.width + 24.0, frame.top + 14.0, entries, LEGEND_PX - 20.0)
@@ -162,14 +164,16 @@ def _rule(frame: Frame, rule: Rule, labels: Labels) -> None:
     if rule.upright:
         across = frame.at(rule.value, frame.y.low)[0]
         frame.canvas.line([(across, frame.top), (across, bottom)], rule.color, 2.0, "6 3")
+        labels.keep_line_free((across, frame.top), (across, bottom))
         labels.place(across, frame.top + 14.0, rule.text, rule.color)
     else:
         down = frame.at(frame.x.low, rule.value)[1]
         frame.canvas.line([(frame.left, down), (right, down)], rule.color, 2.0, "6 3")
+        labels.keep_line_free((frame.left, down), (right, down))
         labels.place(frame.left, down - 8.0, rule.text, rule.color)
 
 
-def _span(frame: Frame, span: Span) -> None:
+def _span(frame: Frame, span: Span, labels: Labels) -> None:
     """A bar with caps; an end that nothing bounds, or that lies outside, is an arrow."""
     if not 0.0 <= frame.y.share(span.y) <= 1.0:
         return
@@ -178,6 +182,7 @@ def _span(frame: Frame, span: Span) -> None:
     end = right if span.high is None else min(frame.at(span.high, span.y)[0], right)
     start = max(start, frame.left)
     frame.canvas.line([(start, down), (end, down)], INK, 2.0)
+    labels.keep_line_free((start, down), (end, down))
     frame.canvas.line([(start, down - 6.0), (start, down + 6.0)], INK, 2.0)
     if span.high is None or end >= right:
         frame.canvas.line([(end - 8.0, down - 6.0), (end, down), (end - 8.0, down + 6.0)], INK, 2.0)
@@ -187,10 +192,19 @@ def _span(frame: Frame, span: Span) -> None:
 
 def _curve(frame: Frame, chart: Lines, index: int, labels: Labels) -> None:
     one, color = chart.series[index], chart.color(index)
+    if one.radii:
+        for (x, y), radius in zip(one.points, one.radii, strict=True):
+            if y is not None and frame.inside(x, y):
+                across, down = frame.at(x, y)
+                frame.canvas.mark(across, down, color, one.shape, radius)
+                labels.keep_free(across, down, radius)
+        return
     for part in _unbroken(frame, one.points):
         pixels = [frame.at(*point) for point in part]
         if one.joined and len(pixels) > 1:
             frame.canvas.line(pixels, color, 3.0, chart.dash(index))
+            for start, end in pairwise(pixels):
+                labels.keep_line_free(start, end)
         for across, down in pixels if one.shape or len(pixels) == 1 else ():
             frame.canvas.mark(across, down, color, one.shape or "dot")
             labels.keep_free(across, down)

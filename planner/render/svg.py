@@ -26,6 +26,7 @@ CORNERS = {  # of marks that are no dots, about their middle
 TEXT_PX, TITLE_PX, SMALL_PX = 18.0, 22.0, 16.0
 _CHARACTER = 0.56  # mean width of a character of a sans serif, in its size
 _MOST_TICKS = 8
+_SHORT = 6.0  # high over low, up to which even steps suit a log axis
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -113,7 +114,7 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
         values = [step * 10.0**decade for decade in decades for step in steps]
         inside = [value for value in values if low * (1.0 - 1e-9) <= value <= high * (1.0 + 1e-9)]
         if 2 <= len(inside) <= most:
-            return inside
+            return inside if len(inside) > 3 or high > _SHORT * low else _linear_ticks(low, high, most)
     if len(inside) > most:  # many decades: every second, third, …
         return inside[:: math.ceil(len(inside) / most)]
     return [value for value in _linear_ticks(low, high, most) if value > 0.0]

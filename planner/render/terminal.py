@@ -22,6 +22,8 @@ def lines_text(chart: Lines, pen: Pen) -> list[str]:
     columns = max(min(pen.width - _GUTTER - 4, MOST_COLUMNS), LEAST_COLUMNS)
     cells = [[" "] * columns for _ in range(ROWS)]
     marks = _MARKS[pen.unicode]
+    for zone in chart.zones:
+        _shade(cells, chart, zone.x, zone.y, pen)
     for rule in chart.rules:
         _rule(cells, chart, rule.value, rule.upright, pen)
     for index in range(len(chart.series)):
@@ -31,6 +33,7 @@ def lines_text(chart: Lines, pen: Pen) -> list[str]:
     lines += _framed(cells, chart.y, pen)
     lines += [_ticks(chart.x, columns), " " * (_GUTTER + 2) + chart.x.title]
     lines += [f"  {marks[index % len(marks)]} {one.name}" for index, one in enumerate(chart.series)]
+    lines += [f"  {'░' if pen.unicode else ':'} a curve in here misses its target"] if chart.zones else []
     return [*lines, *(f"  {line}" for text in chart.told for line in wrapped(text, pen.width - 2))]
 
 
@@ -66,6 +69,13 @@ def _put(cells: list[list[str]], chart: Lines, x: float, y: float, mark: str) ->
     if -1e-9 <= across <= 1.0 + 1e-9 and -1e-9 <= up <= 1.0 + 1e-9:
         column = min(round(across * (len(cells[0]) - 1)), len(cells[0]) - 1)
         cells[ROWS - 1 - round(min(max(up, 0.0), 1.0) * (ROWS - 1))][column] = mark
+
+
+def _shade(cells: list[list[str]], chart: Lines, x: float, y: float, pen: Pen) -> None:
+    """A zone to keep out of, right of `x` and above `y`."""
+    first = max(round(chart.x.share(x) * (len(cells[0]) - 1)), 0)
+    for row in cells[: max(ROWS - 1 - round(chart.y.share(y) * (ROWS - 1)), 0)]:
+        row[first:] = ["░" if pen.unicode else ":"] * len(row[first:])
 
 
 def _rule(cells: list[list[str]], chart: Lines, value: float, upright: bool, pen: Pen) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.errors import PhysicsError
 from planner.records import Floats
-from planner.roofline.kinds import Gemms
+from planner.roofline.kinds import Gemms, LatentKind, RecurrentKind, SoftmaxKind
 from planner.roofline.operators import distinct_experts
 from planner.roofline.worker import Worker
 from planner.shapes.counts import attended_pairs, latent_entries, latent_pairs
@@ -57,14 +57,28 @@ def _gemm_bytes(gemms: Gemms) -> float:
 def _cache_bytes(worker: Worker, batch: Floats, context: Floats) -> Floats:
     per_sequence = np.zeros(np.broadcast(batch, context).shape)
     for softmax in worker.softmax:
-        seen = np.minimum(context, softmax.window_tokens) if softmax.window_tokens else context
-        per_sequence = per_sequence + softmax.count * softmax.kv_bytes_per_token * seen
+        per_sequence = per_sequence + softmax.count * softmax_bytes(softmax, context)
     for latent in worker.latent:
-        seen = latent_entries(latent.mixer, context)
-        per_sequence = per_sequence + latent.count * latent.kv_bytes_per_token * seen
+        per_sequence = per_sequence + latent.count * latent_bytes(latent, context)
     for recurrent in worker.recurrent:
-        per_sequence = per_sequence + recurrent.count * 4.0 * recurrent.state_elements
+        per_sequence = per_sequence + recurrent.count * recurrent_bytes(recurrent)
     return per_sequence * batch
+
+
+def softmax_bytes(kind: SoftmaxKind, context: Floats) -> Floats:
+    """Keys and values that one sequence has one layer read [bytes]."""
+    seen = np.minimum(context, kind.window_tokens) if kind.window_tokens else context
+    return np.asarray(kind.kv_bytes_per_token * seen)
+
+
+def latent_bytes(kind: LatentKind, context: Floats) -> Floats:
+    """Latent vectors that one sequence has one layer read [bytes]."""
+    return np.asarray(kind.kv_bytes_per_token * latent_entries(kind.mixer, context))
+
+
+def recurrent_bytes(kind: RecurrentKind) -> float:
+    """State of one sequence in one layer, in fp32 [bytes]."""
+    return 4.0 * kind.state_elements
 
 
 def _matrix_s(worker: Worker, tokens: Floats, sampled: Floats, routed: Floats) -> Floats:
@@ -83,12 +97,20 @@ def _attention_s(worker: Worker, new: Floats, cached: Numbers) -> Floats:
     """Attention FLOPs of prompts after what is cached, over the bf16 peak, in which every prefill kernel is priced."""
     work = np.zeros(new.shape)
     for softmax in worker.softmax:
-        pairs = attended_pairs(new, cached, softmax.window_tokens)
-        work = work + softmax.count * 4.0 * softmax.heads * softmax.head_dim * pairs
+        work = work + softmax.count * softmax_flops(softmax, new, cached)
     for latent in worker.latent:
-        pairs = latent_pairs(latent.mixer, new, cached)
-        work = work + latent.count * 2.0 * latent.heads * latent.expanded_width * pairs
+        work = work + latent.count * latent_flops(latent, new, cached)
     return work / worker.accelerator.bf16_dense_flops_per_s
+
+
+def softmax_flops(kind: SoftmaxKind, new: Numbers, cached: Numbers) -> Floats:
+    """Scores and weighted values of `new` tokens after `cached` ones in one layer: 4 h D per pair [FLOP]."""
+    return 4.0 * kind.heads * kind.head_dim * attended_pairs(new, cached, kind.window_tokens)
+
+
+def latent_flops(kind: LatentKind, new: Numbers, cached: Numbers) -> Floats:
+    """The same over expanded latent vectors: 2 h (key + value size) per pair [FLOP]."""
+    return 2.0 * kind.heads * kind.expanded_width * latent_pairs(kind.mixer, new, cached)
 
 
 # ------------------------------------------------------------------------------------------------------------ checks

@@ -40,9 +40,16 @@ def gemm_s(
     pn(2 m n k / P, (w n k + a m k + 2 m n) / W), with `weight_bytes` w per weight and `activation_bytes` a per input
     element (FIDELITY §2, G1).
     """
-    compute = 2.0 * tokens * columns * depth / flops_per_s
+    flops, moved = gemm_work(tokens, columns, depth, weight_bytes, activation_bytes)
+    return pn(flops / flops_per_s, moved / bytes_per_s, exponent)
+
+
+def gemm_work(
+    tokens: Numbers, columns: Numbers, depth: Numbers, weight_bytes: Numbers, activation_bytes: Numbers
+) -> tuple[Numbers, Numbers]:
+    """FLOPs and bytes of G1: 2 m n k, and the weights, inputs and bf16 outputs."""
     moved = weight_bytes * columns * depth + activation_bytes * tokens * depth + 2.0 * tokens * columns
-    return pn(compute, moved / bytes_per_s, exponent)
+    return 2.0 * tokens * columns * depth, moved
 
 
 def prefill_attention_s(
@@ -136,12 +143,18 @@ def decode_mla_s(
 
     `absorbed_width` = 2 rank + rope (1,088 for DeepSeek-V3); `kv_bytes_per_token` = (rank + rope) x element size.
     """
-    read = np.asarray(sequences) * np.asarray(context_tokens)
-    roofline = pn(
-        read * (2.0 * heads * absorbed_width / flops_per_s), read * (kv_bytes_per_token / bytes_per_s), exponent
-    )
+    flops, moved = decode_mla_work(sequences, context_tokens, heads, absorbed_width, kv_bytes_per_token)
+    roofline = pn(flops / flops_per_s, moved / bytes_per_s, exponent)
     result: Floats = np.asarray(sequences) * sequence_s + roofline
     return result
+
+
+def decode_mla_work(
+    sequences: Numbers, context_tokens: Numbers, heads: int, absorbed_width: int, kv_bytes_per_token: float
+) -> tuple[Floats, Floats]:
+    """FLOPs and bytes of D2: 2 b h s width, and the cached vectors, which all heads share."""
+    read = np.asarray(sequences, dtype=float) * np.asarray(context_tokens, dtype=float)
+    return read * (2.0 * heads * absorbed_width), read * kv_bytes_per_token
 
 
 def decode_recurrent_s(sequences: Numbers, state_elements: float, bytes_per_s: float) -> Floats:
@@ -182,11 +195,17 @@ def experts_s(
 
     Id: step.experts.  layers * pn(2 g pairs H F / P, (g X H F w + activations) / W), and routing  (FIDELITY §2, M1)
     """
-    compute = np.asarray(pairs) * (2.0 * matrices * hidden * intermediate / flops_per_s)
-    moved = np.asarray(touched_experts) * (matrices * hidden * intermediate * weight_bytes) + np.asarray(pairs) * (
-        4.0 * hidden + 2.0 * matrices * intermediate
-    )
-    return pn(compute, moved / bytes_per_s, exponent)
+    flops, moved = experts_work(pairs, touched_experts, hidden, intermediate, matrices, weight_bytes)
+    return pn(flops / flops_per_s, moved / bytes_per_s, exponent)
+
+
+def experts_work(
+    pairs: Numbers, touched_experts: Numbers, hidden: int, intermediate: float, matrices: int, weight_bytes: float
+) -> tuple[Floats, Floats]:
+    """FLOPs and bytes of M1: 2 g pairs H F, and the experts touched with the activations of the pairs."""
+    weights = np.asarray(touched_experts, dtype=float) * (matrices * hidden * intermediate * weight_bytes)
+    activations = np.asarray(pairs, dtype=float) * (4.0 * hidden + 2.0 * matrices * intermediate)
+    return np.asarray(pairs, dtype=float) * (2.0 * matrices * hidden * intermediate), weights + activations
 
 
 def routing_s(tokens: Numbers, top_k: int, hidden: int, gather_factor: float, bytes_per_s: float) -> Floats:

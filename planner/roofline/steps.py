@@ -160,7 +160,7 @@ def _gemms_s(gemms: Gemms, tokens: Floats) -> Floats:
 def _decode_attention_s(worker: Worker, batch: Floats, context: Floats) -> Floats:
     total = np.zeros(batch.shape)
     for softmax in worker.softmax:
-        total = total + softmax.count * _decode_softmax_s(softmax, batch, context)
+        total = total + softmax.count * decode_softmax_s(softmax, batch, context)
     for latent in worker.latent:
         bandwidth = worker.accelerator.memory_bytes_per_s
         if worker.speculation:  # every verified token meets the cache that is read once
@@ -172,7 +172,8 @@ def _decode_attention_s(worker: Worker, batch: Floats, context: Floats) -> Float
     return total
 
 
-def _decode_softmax_s(kind: SoftmaxKind, batch: Floats, context: Floats) -> Floats:
+def decode_softmax_s(kind: SoftmaxKind, batch: Floats, context: Floats) -> Floats:
+    """One layer of softmax attention over `batch` sequences of `context` tokens, or those in its window."""
     seen = np.minimum(context, kind.window_tokens) if kind.window_tokens else context
     return operators.decode_attention_s(
         batch, seen, kind.kv_bytes_per_token, kind.kv_heads, kind.sequence_s, kind.decode_bytes_per_s
@@ -204,17 +205,7 @@ def _prefill_attention_s(worker: Worker, chunk: Floats, prompt: Floats, cached: 
         return total
     units = worker.accelerator.compute_units
     for kind in worker.softmax:
-        whole = operators.prefill_attention_s(
-            prompt,
-            kind.heads,
-            kind.head_dim,
-            kind.softmax_tokens,
-            units,
-            kind.prefill_flops_per_s,
-            kind.window_tokens,
-            cached,
-        )
-        total = total + kind.count * share * whole
+        total = total + kind.count * share * prefill_softmax_s(kind, prompt, units, cached)
     for latent in worker.latent:
         total = total + latent.count * share * prefill_latent_s(latent, prompt, units, cached)
         total = total + latent.count * (chunk > 0) * _expanded_s(latent, cached)
@@ -222,6 +213,22 @@ def _prefill_attention_s(worker: Worker, chunk: Floats, prompt: Floats, cached: 
         scan = operators.prefill_recurrent_s(chunk, recurrent.state_elements, recurrent.prefill_flops_per_s)
         total = total + recurrent.count * scan
     return total
+
+
+def prefill_softmax_s(
+    kind: SoftmaxKind, prompt_tokens: Floats, compute_units: int, cached_tokens: Numbers = 0.0
+) -> Floats:
+    """Whole prompts of one layer of softmax attention."""
+    return operators.prefill_attention_s(
+        prompt_tokens,
+        kind.heads,
+        kind.head_dim,
+        kind.softmax_tokens,
+        compute_units,
+        kind.prefill_flops_per_s,
+        kind.window_tokens,
+        cached_tokens,
+    )
 
 
 def _expanded_s(kind: LatentKind, cached: Floats) -> Floats:
@@ -258,11 +265,11 @@ def prefill_latent_s(
 def _experts_s(worker: Worker, routed: Floats) -> Floats:
     total = np.zeros(routed.shape)
     for kind in worker.experts:
-        total = total + kind.count * (_expert_gemms_s(worker, kind, routed) + _routing_s(worker, kind, routed))
+        total = total + kind.count * (expert_gemms_s(worker, kind, routed) + _routing_s(worker, kind, routed))
     return total
 
 
-def _expert_gemms_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:
+def expert_gemms_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:
     return operators.experts_s(
         worker.expert_imbalance_factor * routed * kind.top_k / worker.ep,
         operators.distinct_experts(kind.experts, kind.top_k, routed) / worker.ep,
@@ -389,10 +396,10 @@ def decode_s(
     (MODELLING §3).
     """
     batch = np.asarray(batch_per_worker, dtype=float)
-    return step(worker, *_fullest_rank(worker, batch, context_tokens, context_scv), expert_tokens=batch)
+    return step(worker, *fullest_rank(worker, batch, context_tokens, context_scv), expert_tokens=batch)
 
 
-def _fullest_rank(worker: Worker, batch: Floats, context: Numbers, context_scv: Numbers) -> tuple[Floats, Floats]:
+def fullest_rank(worker: Worker, batch: Floats, context: Numbers, context_scv: Numbers) -> tuple[Floats, Floats]:
     """Sequences and mean context of the rank that every other rank waits for."""
     rank_batch = np.maximum(batch / worker.dp, np.minimum(batch, 1.0))
     spread = expected_maximum(worker.dp) * np.sqrt(context_scv / np.maximum(rank_batch, 1.0))
@@ -423,7 +430,7 @@ def mixed_s(
     batch = np.asarray(batch_per_worker, dtype=float)
     if expert_tokens is None:
         expert_tokens = batch + prefill_tokens
-    rank = _fullest_rank(worker, batch, context_tokens, context_scv)
+    rank = fullest_rank(worker, batch, context_tokens, context_scv)
     plain = step(worker, *rank, expert_tokens=batch)
     both = step(worker, *rank, prefill_tokens, prompt_tokens, expert_tokens, cached_tokens)
     floor = step_floor_s(worker, *rank, prefill_tokens, prompt_tokens, expert_tokens, cached_tokens)

@@ -242,13 +242,19 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     e2e_s = (joint_s[:, None] + stay_s).ravel()
     wait = pool.waits[0]
 
+    def total_quantile(atoms: Floats, weights: Floats) -> Callable[[float], float]:
+        return lambda q: float(np.ravel(total_quantile_s(wait, atoms, weights, q))[0]) + shift_s
+
     def total(atoms: Floats, weights: Floats) -> dict[str, float]:
         mean = float(np.ravel(total_mean_s(wait, atoms, weights))[0]) + shift_s
-        return statistics(mean, lambda q: float(np.ravel(total_quantile_s(wait, atoms, weights, q))[0]) + shift_s)
+        return statistics(mean, total_quantile(atoms, weights))
+
+    def itl_quantile_s(q: float) -> float:
+        return float(pool.itl_quantile_s(q)[0, 0])
 
     latencies = {
         "ttft_s": total(own_s, traffic.input_weights),
-        "itl_s": statistics(mean_itl_s, lambda q: float(pool.itl_quantile_s(q)[0, 0])),
+        "itl_s": statistics(mean_itl_s, itl_quantile_s),
         "tpot_s": statistics(mean_itl_s / per_step, lambda q: _pace_quantile_s(pool, q) / per_step),
         "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)) if with_e2e else {},
     }
@@ -266,6 +272,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         transfer=None,
         prefill_time_fraction=_prefill_fraction(pool),
         notes=_notes(pool, seen),
+        quantile_s={"ttft_s": total_quantile(own_s, traffic.input_weights), "itl_s": itl_quantile_s},
     )
 
 

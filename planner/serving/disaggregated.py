@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -173,9 +174,13 @@ def outcome(
         np.repeat(traffic.joint_weights / paces_s.size, paces_s.size),
         *waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]), 4),
     )
+
+    def itl_quantile_s(q: float) -> float:
+        return float(second.itl_quantile_s(q)[0])
+
     latencies = {
         "ttft_s": _sum_statistics(first, ttft_atoms, shift_s),
-        "itl_s": statistics(mean_itl_s, lambda q: float(second.itl_quantile_s(q)[0])),
+        "itl_s": statistics(mean_itl_s, itl_quantile_s),
         "tpot_s": statistics(mean_itl_s / per_step, lambda q: float(second.pace_quantile_s(q)[0]) / per_step),
         "e2e_s": _sum_statistics(first, e2e_atoms, shift_s) if with_e2e else {},
     }
@@ -195,6 +200,7 @@ def outcome(
         prefill=_prefill_state(first),
         decode=state,
         transfer=_transfer_state(moved, traffic, replicas[1]),
+        quantile_s={"ttft_s": _sum_quantile_s(first, ttft_atoms, shift_s), "itl_s": itl_quantile_s},
     )
 
 
@@ -205,9 +211,12 @@ def _sum_statistics(law: PrefillLaw, atoms: tuple[Floats, Floats], shift_s: floa
         shifted  (QUEUEING §3)
     Id: e2e.quantile.  as ttft.quantile, with (output tokens - 1) * TPOT added to the own part  (QUEUEING §3)
     """
-    values, weights = atoms
-    mean = float(total_mean_s(law.wait, values, weights)[0])
-    return statistics(mean + shift_s, lambda q: float(total_quantile_s(law.wait, values, weights, q)[0]) + shift_s)
+    mean = float(total_mean_s(law.wait, *atoms)[0])
+    return statistics(mean + shift_s, _sum_quantile_s(law, atoms, shift_s))
+
+
+def _sum_quantile_s(law: PrefillLaw, atoms: tuple[Floats, Floats], shift_s: float) -> Callable[[float], float]:
+    return lambda q: float(total_quantile_s(law.wait, *atoms, q)[0]) + shift_s
 
 
 def requests_per_s_max(prefill: Role, decode: Role, replicas: tuple[int, int], max_batch: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from planner.records import FormulaBand, Note, PoolState, TransferState
@@ -24,6 +24,8 @@ class Outcome:
     prefill_time_fraction: float = 0.0
     notes: tuple[Note, ...] = ()
     formula_bands: Mapping[str, Mapping[str, FormulaBand]] = field(default_factory=dict)
+    # "ttft_s" and "itl_s" -> the time that a share of requests or of tokens stays within; empty where nothing settles
+    quantile_s: Mapping[str, Callable[[float], float]] = field(default_factory=dict, compare=False, repr=False)
 
     def statistic(self, metric: str, name: str) -> float:
         return {"ttft": self.ttft_s, "itl": self.itl_s, "tpot": self.tpot_s, "e2e": self.e2e_s}[metric][name]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from planner.render.figures import shares
+from planner.render.figures import latency, roofline, shares
 from planner.render.figures.figure import Document, Figure
 
 Drawer = Callable[[Document], Figure]
 
 # In the order in which they are drawn, and what a document must hold for each, as a path of names.
 RESULT_FIGURES: Mapping[str, tuple[Drawer, tuple[str, ...]]] = {
+    "latency": (latency.latency, ("figures", "distributions")),
+    "load": (latency.load, ("figures", "load")),
+    "roofline": (roofline.roofline, ("figures", "operators")),
     "memory": (shares.memory, ("plan",)),
     "ttft": (shares.ttft, ("prediction",)),
     "step": (shares.step, ("prediction",)),

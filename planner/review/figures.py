@@ -1,0 +1,83 @@
+"""The part of a result document that only pictures need: distributions, operators, and the load that a plan carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from planner.records import Deployment, Plan, Prediction
+from planner.review.document import plain
+from planner.serving.curves import distributions, role_work
+from planner.sizing.sensitivity import sweep
+from planner.sizing.variables import VARIABLES
+
+Document = dict[str, Any]
+
+BELOW = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)  # of the load as it is
+ABOVE = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # of the way from there to saturation
+
+
+def figures_document(plan: Plan, kinds: Sequence[str]) -> Document:
+    """What the figures `kinds` are drawn from; nothing for those that the result itself holds, or without a plan."""
+    makers: Mapping[str, tuple[str, Callable[[Plan, Deployment, Prediction], Any]]] = {
+        "latency": ("distributions", _distributions),
+        "roofline": ("operators", _operators),
+        "load": ("load", _load),
+    }
+    deployment, prediction = plan.deployment, plan.prediction
+    if deployment is None or prediction is None:
+        return {}
+    made = (makers[kind] for kind in kinds if kind in makers)
+    return {name: plain(make(plan, deployment, prediction)) for name, make in made}
+
+
+def _distributions(plan: Plan, deployment: Deployment, _: Prediction) -> Document:
+    return {
+        name: [{"fraction_over": over, "value_s": s} for over, s in zip(one.share_over, one.value_s, strict=True)]
+        for name, one in distributions(plan.scenario, deployment).items()
+    }
+
+
+def _operators(plan: Plan, deployment: Deployment, prediction: Prediction) -> list[Document]:
+    return [
+        {
+            "pool": work.pool,
+            "accelerator": work.accelerator,
+            "phase": work.phase,
+            "name": one.name,
+            "flops": one.flops,
+            "moved_bytes": one.moved_bytes,
+            "time_s": one.time_s,
+        }
+        for work in role_work(plan.scenario, deployment, prediction.decode.mean_batch)
+        for one in work.operators
+    ]
+
+
+def _load(plan: Plan, _: Deployment, prediction: Prediction) -> Document:
+    """The plan as it is under other loads, and the one at which it breaks: `whatif --vary load`."""
+    rate = plan.scenario.workload.requests_per_s
+    found = sweep(plan, VARIABLES["load"], load_factors(prediction.requests_per_s_max / rate))
+    return {
+        "requests_per_s": rate,
+        "knee_requests_per_s": None if found.knee is None else found.knee * rate,
+        "tightest": found.knee_tightest or None,
+        "points": [
+            {
+                "requests_per_s": point.value * rate,
+                "ttft_s": dict(point.outcome.ttft_s) if point.outcome else {},
+                "itl_s": dict(point.outcome.itl_s) if point.outcome else {},
+                "holds": point.holds,
+            }
+            for point in found.points
+        ],
+    }
+
+
+def load_factors(most: float) -> list[float]:
+    """Loads up to `most` times the one as it is, that one among them where it is below."""
+    if most <= 1.0:
+        return [float(share * most) for share in np.linspace(0.1, 1.0, 12)]
+    return [*BELOW, *(1.0 + share * (most - 1.0) for share in ABOVE)]

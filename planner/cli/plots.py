@@ -126,9 +126,9 @@ def _write(figures: Sequence[Figure], file: Path, title: str) -> None:
     if ending == ".txt":
         write_file(_letters(figures, Screen()), file)
     elif ending == ".html":
-        from planner.render.figures.page import page
+        from planner.render.figures.page import figures_page
 
-        write_file(page(title, figures, __version__), file)
+        write_file(figures_page(title, figures, __version__), file)
     else:
         whole = stacked([figure.svg() for figure in figures])
         if ending == ".svg":

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 
 def imported_result(
-    path: Path, launch: Sequence[Path], catalog: tuple[Path, ...], coverage: float | None = None
+    path: Path,
+    launch: Sequence[Path],
+    catalog: tuple[Path, ...],
+    coverage: float | None = None,
+    kinds: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The result document of what launch files start, with its `imported` part.
+    """The result document of what launch files start, with its `imported` part and what `kinds` of figures need.
 
     Raises
     ------
@@ -25,7 +29,7 @@ def imported_result(
     from planner.cli.size import covering
     from planner.errors import Fault, FieldError, InputError
     from planner.files.scenario import load_scenario
-    from planner.review.document import document
+    from planner.review.figures import drawable
     from planner.review.imported import imported_document
 
     scenario = load_scenario(path, catalog)
@@ -35,7 +39,7 @@ def imported_result(
     try:
         from planner import sizing
 
-        result = document(sizing.evaluate(read.scenario))
+        result = drawable(sizing.evaluate(read.scenario), kinds)
     except FieldError as error:
         raise InputError([Fault(f"{error.field}: {error.message}", ", ".join(map(str, launch)))]) from error
     planned = _planned(scenario, read)

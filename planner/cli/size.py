@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NOTHING_FITS = 1
 
-SIZE_KINDS = ("memory", "ttft", "step", "cost")
+SIZE_KINDS = ("latency", "load", "roofline", "memory", "ttft", "step", "cost")
 EVALUATE_KINDS = SIZE_KINDS
 SizeKindOption = Annotated[list[str] | None, kind_option(SIZE_KINDS)]
 EvaluateKindOption = Annotated[list[str] | None, kind_option(EVALUATE_KINDS)]
@@ -100,7 +100,8 @@ def evaluate(
     if launch:
         from planner.cli.running import imported_result
 
-        result = imported_result(scenario, launch, tuple(catalog or ()), coverage)
+        kinds = figure_kinds(plots, shape)
+        result = imported_result(scenario, launch, tuple(catalog or ()), coverage, kinds)
         write(result, shape, out, verbose, quiet, money, plots)
         return 0
     show(answer(scenario, tuple(catalog or ()), "evaluate", coverage), shape, out, verbose, quiet, money, plots)
@@ -203,9 +204,14 @@ def show(
     plots: Plots,
 ) -> None:
     """Write the result document of a plan, and its figures."""
-    from planner.review.document import document
+    from planner.review.figures import drawable
 
-    write(document(plan), shape, out, verbose, quiet, currency, plots)
+    write(drawable(plan, figure_kinds(plots, shape)), shape, out, verbose, quiet, currency, plots)
+
+
+def figure_kinds(plots: Plots, shape: ResultFormat) -> tuple[str, ...]:
+    """Figures whose numbers the result must hold: those asked for, and all on a page."""
+    return SIZE_KINDS if shape is ResultFormat.html else plots.kinds
 
 
 def write(

@@ -82,10 +82,20 @@ def _body(result: Document, level: int) -> Iterator[str]:
     if result["checks"]:
         yield _checks(result, level)
     yield in_currency(result, page.sections_markup(sections(result), level))
+    if result.get("figures"):
+        yield _pictures(result, level)
     resting = page.sections_markup(assumptions(result), level + 1)
     title = page.heading("Assumptions, with sources", level)
     cited = "".join(f'<p class="quiet">{line}</p>\n' for line in sources_line(resting))
     yield f"<details>\n<summary>{title}</summary>\n{resting}{cited}</details>"
+
+
+def _pictures(result: Document, level: int) -> str:
+    """What figures there are numbers for."""
+    from planner.render.figures import result_figures
+    from planner.render.figures.page import figures_markup
+
+    return page.titled("Pictures", level, figures_markup(result_figures(result)))
 
 
 def _checks(result: Document, level: int) -> str:

@@ -12,7 +12,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom [px]
 _AWAY_PX = (12.0, 26.0, 44.0, 66.0, 92.0, 122.0)  # from the point to the text, tried in this order
 _DIRECTIONS = ((1, -0.6), (1, 0.6), (-1, -0.6), (-1, 0.6), (0, -1), (0, 1), (1, 0), (-1, 0))
 _ANCHORS = {1: "start", 0: "middle", -1: "end"}
-_STEP_PX = 6.0
+_STEP_PX, _ROUNDING = 10.0, 1e-6
 _LEADER_FROM_PX = 30.0  # a text further away is tied to its point by a thin line
 
 
@@ -39,18 +39,24 @@ class Labels:
 
     def place(self, x: float, y: float, text: str, color: str, size: float = SMALL_PX + 1.0) -> None:
         """Set a text beside a point, in the nearest place that is free; where none is, in the one least covered."""
-        tried = [
-            (self._covered(box) + self._crossed((x, y), box), away, at, box)
-            for away in _AWAY_PX
-            for at, box in _around(x, y, away, text, size)
-        ]
-        _, away, (across, down, anchor), box = min(tried, key=lambda one: (one[0], one[1]))
+        away, (across, down, anchor), box = self._free_place(x, y, text, size)
         if away > _LEADER_FROM_PX:
             self.canvas.line([(x, y), _nearest((x, y), box)], color, 1.0)
             self.keep_line_free((x, y), _nearest((x, y), box))
         self.taken.append(box)
         self.texts.append(box)
         self.canvas.text(across, down, text, size, anchor, color, halo=True)
+
+    def _free_place(self, x: float, y: float, text: str, size: float) -> tuple[float, tuple[float, float, str], Box]:
+        """How far from the point, where it is set, and the box that it fills."""
+        tried = []
+        for away in _AWAY_PX:
+            for at, box in _around(x, y, away, text, size):
+                hidden = self._covered(box) + self._crossed((x, y), box)
+                if hidden <= _ROUNDING:
+                    return away, at, box
+                tried.append((hidden, away, at, box))
+        return min(tried, key=lambda one: one[:2])[1:]
 
     def _crossed(self, start: tuple[float, float], box: Box) -> float:
         """What a line from a point to a box would hide of texts, as an area [px^2]."""

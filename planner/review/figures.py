@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from planner.records import Deployment, Plan, Prediction
-from planner.review.document import plain
+from planner.review.document import document, plain
 from planner.serving.curves import distributions, role_work
 from planner.sizing.sensitivity import sweep
 from planner.sizing.variables import VARIABLES
@@ -17,6 +17,12 @@ Document = dict[str, Any]
 
 BELOW = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)  # of the load as it is
 ABOVE = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # of the way from there to saturation
+
+
+def drawable(plan: Plan, kinds: Sequence[str]) -> Document:
+    """The result document of a plan, with `figures` where `kinds` of them are asked for."""
+    result = document(plan)
+    return result | {"figures": figures_document(plan, kinds)} if kinds else result
 
 
 def figures_document(plan: Plan, kinds: Sequence[str]) -> Document:

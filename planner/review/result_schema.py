@@ -95,8 +95,24 @@ def _result() -> Schema:
         "alternatives": _list(_alternative()),
         "notes": _list(_named("note")),
     }
-    sometimes: Schema = {"nearest_miss": _nearest_miss(), "checks": _list(_named("check"))}
+    sometimes: Schema = {"nearest_miss": _nearest_miss(), "checks": _list(_named("check")), "figures": _figures()}
     return _object({**always, **sometimes}, tuple(always))
+
+
+def _figures() -> Schema:
+    """What pictures need beyond the rest; only what was asked for."""
+    point = _object({"fraction_over": _NUMBER, "value_s": _NUMBER_OR_NULL})
+    names = dict.fromkeys(("pool", "accelerator", "phase", "name"), _TEXT)
+    operator = _object({**names, **dict.fromkeys(("flops", "moved_bytes", "time_s"), _NUMBER)})
+    under_load = {"requests_per_s": _NUMBER, "ttft_s": _map(_NUMBER_OR_NULL), "itl_s": _map(_NUMBER_OR_NULL)}
+    load = {
+        "requests_per_s": _NUMBER,
+        "knee_requests_per_s": _NUMBER_OR_NULL,
+        "tightest": _TEXT_OR_NULL,
+        "points": _list(_object({**under_load, "holds": _FLAG})),
+    }
+    parts = {"distributions": _map(_list(point)), "operators": _list(operator), "load": _object(load)}
+    return _object(parts, ())
 
 
 def _gate() -> Schema:

@@ -1,6 +1,7 @@
 """What every operator of a step computes and moves on one rank: its place in a roofline, with the time it takes.
 
-FLOPs and bytes are those that the step is priced by and guarded with; times are those of the step, start-up left out.
+FLOPs and bytes are those that the step is priced by and guarded with. Times are those of the step, start-up left out;
+where an operator is priced by its FLOPs alone, at least what its bytes take.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def prefill_work(
             flops = 4.0 * chunk * state.state_elements
             found.append(_of("recurrent", state.count, flops, np.asarray(2.0 * recurrent_bytes(state)), time_s))
     found += _experts(worker, chunk * busy_ranks)
-    return tuple(OperatorWork(one.name, one.flops, one.moved_bytes, factor * one.time_s) for one in found)
+    least_s = 1.0 / worker.accelerator.memory_bytes_per_s
+    return tuple(replace(one, time_s=max(factor * one.time_s, one.moved_bytes * least_s)) for one in found)
 
 
 def _passed(kind: SoftmaxKind | LatentKind, new: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Figures of results: the numbers of the report, titles that are escaped, units, and words for who cannot see them."""
+"""Figures of results: the numbers of the report, escaped titles, units, and words for who cannot see them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
+import drawn_results
 import hand_plans
 import pytest
 
@@ -15,9 +16,11 @@ from planner.records import Plan
 from planner.render.bars import Bars
 from planner.render.figures import RESULT_FIGURES, result_figures
 from planner.render.figures.figure import Figure, catalog_hash
-from planner.render.figures.page import page
+from planner.render.figures.page import figures_page
+from planner.render.lines import Lines
 from planner.render.text import Pen
 from planner.review.document import document
+from planner.review.figures import load_factors
 
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "<b>\"x\" & 'y'</b>"
@@ -71,6 +74,65 @@ def test_waterfalls_end_at_the_sum_of_their_parts(kind: str, field: str) -> None
     assert sum(bar.color == "#e69f00" for bar in chart.bars) == 1  # the largest
 
 
+@pytest.fixture(scope="module")
+def computed() -> Mapping[str, Any]:
+    """A result with all its figures."""
+    return drawn_results.result()
+
+
+def lines(result: Mapping[str, Any], kind: str) -> list[Lines]:
+    (found,) = result_figures(result, [kind])
+    return [chart for chart in found.charts if isinstance(chart, Lines)]
+
+
+def test_distributions_pass_through_the_percentiles_of_the_report(computed: Mapping[str, Any]) -> None:
+    charts = lines(computed, "latency")
+    for name, chart in zip(("ttft_s", "itl_s"), charts, strict=True):
+        (curve,) = chart.series
+        scale = {"ms": 1e3, "s": 1.0}[chart.x.unit]
+        known = {round(y or 0.0, 6): x / scale for x, y in curve.points}
+        for statistic, over in (("p50", 50.0), ("p90", 10.0), ("p99", 1.0), ("p99_9", 0.1)):
+            assert known[over] == pytest.approx(computed["prediction"][name][statistic])
+        limits = [target for target in computed["inputs"]["targets"] if f"{target['metric']}_s" == name]
+        assert [zone.x / scale for zone in chart.zones] == pytest.approx([target["limit_s"] for target in limits])
+        interval = computed["prediction"]["intervals"][name]["p99"]
+        (span,) = (span for span in chart.spans if span.y == 1.0)
+        assert (span.low, span.high) == pytest.approx((scale * interval[0], scale * interval[1]))
+        assert "%" in chart.y.title and chart.x.unit in chart.x.title
+
+
+def test_the_curve_of_loads_holds_the_plan_and_the_knee_of_whatif(computed: Mapping[str, Any]) -> None:
+    found = computed["figures"]["load"]
+    here = next(point for point in found["points"] if point["requests_per_s"] == found["requests_per_s"])
+    assert here["ttft_s"]["p99"] == pytest.approx(computed["prediction"]["ttft_s"]["p99"])
+    first, second = lines(computed, "load")
+    assert "requests/s" in first.x.title
+    marked = {note.text: note.y for note in first.notes}
+    assert marked[first.notes[0].text] == pytest.approx(computed["prediction"]["ttft_s"]["p99"] * 1e3, rel=1e-9)
+    knees = [rule.value for rule in second.rules if rule.upright]
+    assert knees == ([found["knee_requests_per_s"]] if found["knee_requests_per_s"] else [])
+    holding = [point["requests_per_s"] for point in found["points"] if point["holds"]]
+    assert not knees or max(holding) <= knees[0] * 1.01
+
+
+def test_loads_reach_from_little_to_saturation() -> None:
+    assert load_factors(2.0)[0] == 0.2 and 1.0 in load_factors(2.0) and load_factors(2.0)[-1] == pytest.approx(1.97)
+    assert load_factors(0.5)[-1] == 0.5 and len(load_factors(0.5)) == 12
+
+
+def test_operators_lie_where_their_numbers_say(computed: Mapping[str, Any]) -> None:
+    (chart,) = lines(computed, "roofline")
+    marks = [point for series in chart.series if not series.joined for point in series.points]
+    expected = [
+        (one["flops"] / one["moved_bytes"], one["flops"] / one["time_s"] / 1e12)
+        for one in computed["figures"]["operators"]
+    ]
+    assert sorted(marks) == sorted(expected)
+    # ridge point of bf16 on an H100: 989.4 TFLOP/s over 3.35 TB/s = 295 FLOP/byte
+    assert any(note.text.endswith("bf16 ridge 295 FLOP/byte") for note in chart.notes)
+    assert (chart.x.unit, chart.y.unit) == ("FLOP/byte", "TFLOP/s")
+
+
 @pytest.mark.parametrize("kind", list(RESULT_FIGURES))
 def test_titles_are_escaped_and_the_source_is_named(kind: str) -> None:
     scenario = replace(hand_plans.SCENARIO, name=EVIL)
@@ -81,7 +143,7 @@ def test_titles_are_escaped_and_the_source_is_named(kind: str) -> None:
         assert EVIL not in one.svg() and "<b>" not in one.svg()
         texts = " ".join(text.text or "" for text in ElementTree.fromstring(one.svg()).iter(f"{SVG}text"))
         assert "planner " in texts and "catalog " in texts
-        assert "<b>" not in page(EVIL, [one], "0")
+        assert "<b>" not in figures_page(EVIL, [one], "0")
 
 
 def test_the_catalog_hash_moves_with_any_value() -> None:
@@ -92,7 +154,7 @@ def test_the_catalog_hash_moves_with_any_value() -> None:
 
 def test_a_page_fetches_nothing_and_names_its_figures() -> None:
     found = result_figures(result_of())
-    text = page("planner: a", found, "0")
+    text = figures_page("planner: a", found, "0")
     assert "http:" not in text.replace("http://www.w3.org/2000/svg", "") and "<script" not in text
     assert re.findall('<figure id="([a-z]+)">', text) == [one.kind for one in found]
     ids = re.findall(r' id="([^"]*)"', text)

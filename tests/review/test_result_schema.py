@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import drawn_results
 import hand_plans
 import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
@@ -40,6 +41,10 @@ def test_results_are_valid(validator: Validator, plan: str) -> None:
     result = document(getattr(hand_plans, plan))
     assert errors(validator, result) == []
     assert errors(validator, gate_document([result], [], strict=False)) == []
+
+
+def test_a_result_with_figures_is_valid(validator: Validator) -> None:
+    assert errors(validator, drawn_results.result()) == []
 
 
 @pytest.mark.slow

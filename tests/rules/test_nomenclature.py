@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import drawn_results
 import hand_plans
 import pytest
 import small_scenarios as small
@@ -64,6 +65,10 @@ def missing(value: Any) -> set[str]:
 @pytest.mark.parametrize("plan", ["DISAGGREGATED", "COLOCATED", "INFEASIBLE", "NOTHING_FITS"])
 def test_result_names_are_listed(plan: str) -> None:
     assert missing(document(getattr(hand_plans, plan))) == set()
+
+
+def test_names_of_figures_are_listed() -> None:
+    assert missing(drawn_results.figures()) == set()
 
 
 def test_names_of_many_results_are_listed() -> None:

@@ -65,15 +65,15 @@ def _cache_bytes(worker: Worker, batch: Floats, context: Floats) -> Floats:
     return per_sequence * batch
 
 
-def softmax_bytes(kind: SoftmaxKind, context: Floats) -> Floats:
+def softmax_bytes(kind: SoftmaxKind, context_tokens: Floats) -> Floats:
     """Keys and values that one sequence has one layer read [bytes]."""
-    seen = np.minimum(context, kind.window_tokens) if kind.window_tokens else context
+    seen = np.minimum(context_tokens, kind.window_tokens) if kind.window_tokens else context_tokens
     return np.asarray(kind.kv_bytes_per_token * seen)
 
 
-def latent_bytes(kind: LatentKind, context: Floats) -> Floats:
+def latent_bytes(kind: LatentKind, context_tokens: Floats) -> Floats:
     """Latent vectors that one sequence has one layer read [bytes]."""
-    return np.asarray(kind.kv_bytes_per_token * latent_entries(kind.mixer, context))
+    return np.asarray(kind.kv_bytes_per_token * latent_entries(kind.mixer, context_tokens))
 
 
 def recurrent_bytes(kind: RecurrentKind) -> float:

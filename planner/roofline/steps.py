@@ -172,9 +172,9 @@ def _decode_attention_s(worker: Worker, batch: Floats, context: Floats) -> Float
     return total
 
 
-def decode_softmax_s(kind: SoftmaxKind, batch: Floats, context: Floats) -> Floats:
-    """One layer of softmax attention over `batch` sequences of `context` tokens, or those in its window."""
-    seen = np.minimum(context, kind.window_tokens) if kind.window_tokens else context
+def decode_softmax_s(kind: SoftmaxKind, batch: Floats, context_tokens: Floats) -> Floats:
+    """One layer of softmax attention over `batch` sequences of `context_tokens`, or those in its window."""
+    seen = np.minimum(context_tokens, kind.window_tokens) if kind.window_tokens else context_tokens
     return operators.decode_attention_s(
         batch, seen, kind.kv_bytes_per_token, kind.kv_heads, kind.sequence_s, kind.decode_bytes_per_s
     )
@@ -269,10 +269,10 @@ def _experts_s(worker: Worker, routed: Floats) -> Floats:
     return total
 
 
-def expert_gemms_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:
+def expert_gemms_s(worker: Worker, kind: ExpertsKind, routed_tokens: Floats) -> Floats:
+    """Matrix products of one layer of experts over `routed_tokens` of all ranks."""
     return operators.experts_s(
-        worker.expert_imbalance_factor * routed * kind.top_k / worker.ep,
-        operators.distinct_experts(kind.experts, kind.top_k, routed) / worker.ep,
+        *expert_pairs(worker, kind, routed_tokens),
         kind.hidden,
         kind.intermediate,
         kind.matrices,
@@ -281,6 +281,12 @@ def expert_gemms_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:
         kind.bytes_per_s,
         kind.exponent,
     )
+
+
+def expert_pairs(worker: Worker, kind: ExpertsKind, routed_tokens: Floats) -> tuple[Floats, Floats]:
+    """Token-expert pairs of the fullest rank, and different experts touched on one."""
+    pairs = worker.expert_imbalance_factor * routed_tokens * kind.top_k / worker.ep
+    return pairs, operators.distinct_experts(kind.experts, kind.top_k, routed_tokens) / worker.ep
 
 
 def _routing_s(worker: Worker, kind: ExpertsKind, routed: Floats) -> Floats:

@@ -14,11 +14,12 @@ import numpy as np
 from planner.records import Floats
 from planner.roofline import operators
 from planner.roofline.guards import latent_bytes, latent_flops, recurrent_bytes, softmax_bytes, softmax_flops
-from planner.roofline.kinds import ExpertsKind, Gemms, LatentKind, SoftmaxKind
+from planner.roofline.kinds import Gemms, LatentKind, SoftmaxKind
 from planner.roofline.steps import (
     decode_latent_s,
     decode_softmax_s,
     expert_gemms_s,
+    expert_pairs,
     fullest_rank,
     prefill_latent_s,
     prefill_softmax_s,
@@ -48,10 +49,10 @@ class OperatorWork:
 
 
 def decode_work(
-    worker: Worker, batch_per_worker: float, context_tokens: float, context_scv: float = 0.0
+    worker: Worker, worker_batch: float, context_tokens: float, context_scv: float = 0.0
 ) -> tuple[OperatorWork, ...]:
     """Operators of one decode step, as `steps.decode_s` takes it; recurrent states read and written once a token."""
-    whole = np.asarray(batch_per_worker, dtype=float)
+    whole = np.asarray(worker_batch, dtype=float)
     batch, context = fullest_rank(worker, whole, context_tokens, context_scv)
     tokens = worker.verified_tokens * batch
     routed = whole + np.minimum(worker.dp * (tokens - batch), (worker.verified_tokens - 1) * whole)
@@ -75,7 +76,7 @@ def decode_work(
 
 
 def prefill_work(
-    worker: Worker, prompt_tokens: float, token_budget: float, busy_ranks: float = 1.0, cached_tokens: float = 0.0
+    worker: Worker, prompt_tokens: float, token_budget: int, busy_ranks: int = 1, cached_tokens: float = 0.0
 ) -> tuple[OperatorWork, ...]:
     """Operators of one of the equal chunks of a prompt, as `steps.prefill_s` takes it.
 
@@ -123,18 +124,9 @@ def _gemms(gemms: Gemms, tokens: Floats, name: str) -> Iterator[OperatorWork]:
 
 def _experts(worker: Worker, routed: Floats) -> Iterator[OperatorWork]:
     for kind in worker.experts:
-        flops, moved = operators.experts_work(*_pairs(worker, kind, routed), *_sizes(kind))
+        sizes = (kind.hidden, kind.intermediate, kind.matrices, kind.weight_bytes)
+        flops, moved = operators.experts_work(*expert_pairs(worker, kind, routed), *sizes)
         yield _of("experts", kind.count, flops, moved, expert_gemms_s(worker, kind, routed))
-
-
-def _pairs(worker: Worker, kind: ExpertsKind, routed: Floats) -> tuple[Floats, Floats]:
-    """Token-expert pairs of the fullest rank, and experts touched on one."""
-    pairs = worker.expert_imbalance_factor * routed * kind.top_k / worker.ep
-    return pairs, operators.distinct_experts(kind.experts, kind.top_k, routed) / worker.ep
-
-
-def _sizes(kind: ExpertsKind) -> tuple[int, float, int, float]:
-    return kind.hidden, kind.intermediate, kind.matrices, kind.weight_bytes
 
 
 def _of(name: str, count: float, flops: Floats, moved: Floats, time_s: Floats) -> OperatorWork:

@@ -54,7 +54,7 @@ def test_attention_of_grouped_queries_has_the_intensity_of_its_group() -> None:
 
 def test_a_prompt_has_its_flops() -> None:
     # as the floor of a long prompt: 2 x 68.45e9 x 32,768 and attention 4 x 64 x 128 x 80 x 32,768^2 / 2
-    found = prefill_work(ex.worker(), 32768.0, 32768.0)
+    found = prefill_work(ex.worker(), 32768.0, 32768)
     assert total(found, "matrices", "flops") == pytest.approx(2 * 68.45e9 * 32768, rel=0.001)
     assert total(found, "attention", "flops") == pytest.approx(4 * 64 * 128 * 80 * 32768**2 / 2, rel=0.001)
 
@@ -69,7 +69,7 @@ def test_times_are_those_of_the_step(name: str) -> None:
     assert _sum(found, "matrices", "head") + rest == pytest.approx(float(step.weights_and_gemm_s))
     assert _sum(found, "attention", "recurrent") == pytest.approx(float(step.attention_decode_s))
     assert _sum(found, "experts") <= float(step.experts_s) * (1.0 + 1e-9)
-    chunk, own = prefill_work(worker, 2000.0, 8192.0), steps.prefill_s(worker, 2000.0, 8192.0)
+    chunk, own = prefill_work(worker, 2000.0, 8192), steps.prefill_s(worker, 2000.0, 8192)
     assert _sum(chunk, "attention", "recurrent") == pytest.approx(float(own.parts.attention_prefill_s))
     rest = factor * float(operators.elementwise_s(2000.0, worker.elements_per_token, memory))
     assert _sum(chunk, "matrices", "head") + rest == pytest.approx(float(own.parts.weights_and_gemm_s))
@@ -84,7 +84,7 @@ def _sum(found: tuple[OperatorWork, ...], *names: str) -> float:
 def test_no_mark_lies_above_its_roof(name: str, batch: float, tokens: float) -> None:
     worker = WORKERS[name]
     card = worker.accelerator
-    for one in (*decode_work(worker, batch, tokens), *prefill_work(worker, tokens, 8192.0)):
+    for one in (*decode_work(worker, batch, tokens), *prefill_work(worker, tokens, 8192)):
         roof = min(card.bf16_dense_flops_per_s, one.flops_per_byte * card.memory_bytes_per_s)
         assert one.flops_per_s <= roof * (1.0 + 1e-9), one
         assert one.flops > 0.0 and one.moved_bytes > 0.0 and one.time_s > 0.0

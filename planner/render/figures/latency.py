@@ -75,7 +75,7 @@ def load(result: Document) -> Figure:
 
 def _against_load(result: Document, name: str, found: Document) -> Lines:
     limits = {target["statistic"]: target["limit_s"] for target in _targets(result, name)}
-    shown = list(dict.fromkeys([*SHOWN, *(key for key in limits if key != "mean")]))
+    shown = list(dict.fromkeys([*SHOWN, *limits]))
     rates = [point["requests_per_s"] for point in found["points"]]
     curves = {key: [point[name].get(key) for point in found["points"]] for key in shown}
     values = [value for curve in curves.values() for value in curve if value]

@@ -36,8 +36,8 @@ class Sessions:
     output_tokens: float
     think_s: float  # between an answer and the next turn
     think_scv: float = 0.0
-    size_factors: tuple[float, ...] = (1.0,)  # own tokens of a session over the mean; equally likely, mean 1
     sub_agents: SubAgents | None = None
+    size_factors: tuple[float, ...] = (1.0,)  # own tokens of a session over the mean; equally likely, mean 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

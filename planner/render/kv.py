@@ -90,16 +90,15 @@ def _tiers(document: Document, pen: Pen) -> list[str]:
 
 
 def _size_row(row: Document) -> Row:
-    near = row["tier"] == "hbm"
     return (
         row["tier"],
         format_bytes(row["capacity_bytes"]),
         format_count(row["capacity_tokens"]),
         f"{100 * row['hit_fraction']:.1f}%",
-        "-" if near else format_bytes_per_s(row["read_bytes_per_s"]),
-        "-" if near else format_bytes_per_s(row["read_bytes_per_s_max"]),
-        "-" if near else format_bytes_per_s(row["write_bytes_per_s"]),
-        "-" if near else format_bytes_per_s(row["write_bytes_per_s_max"]),
+        format_bytes_per_s(row["read_bytes_per_s"]),
+        format_bytes_per_s(row["read_bytes_per_s_max"]),
+        format_bytes_per_s(row["write_bytes_per_s"]),
+        format_bytes_per_s(row["write_bytes_per_s_max"]),
         "; ".join(_strains(row)),
     )
 

@@ -39,6 +39,8 @@ def tier_states(role: Role, replicas: int, block_tokens: int) -> tuple[TierState
 
 def _memory_state(role: Role, replicas: int, saved_accelerators: float) -> TierState:
     traffic, node = role.traffic, role.accelerator.node_accelerators
+    read, write = _memory_rates(role, replicas)
+    most = role.accelerator.memory_bytes_per_s * min(node, replicas * role.worker_accelerators)
     near = traffic.cached_tokens - traffic.fetched_tokens.sum(axis=0)
     ranks = role.worker.tp * role.worker.pp
     return TierState(
@@ -48,11 +50,11 @@ def _memory_state(role: Role, replicas: int, saved_accelerators: float) -> TierS
         capacity_tokens=role.kv_capacity_tokens * replicas,
         bytes_per_token=role.kv_bytes_per_resident_token * ranks,
         hit_fraction=_share(role, near),
-        read_bytes_per_s=0.0,
-        read_bytes_per_s_max=role.accelerator.memory_bytes_per_s * node,
-        write_bytes_per_s=0.0,
-        write_bytes_per_s_max=role.accelerator.memory_bytes_per_s * node,
-        utilization=0.0,
+        read_bytes_per_s=read,
+        read_bytes_per_s_max=most,
+        write_bytes_per_s=write,
+        write_bytes_per_s_max=most,
+        utilization=(read + write) / most,
         messages_per_s=0.0,
         messages_per_s_max=0.0,
         drive_writes_per_day=None,
@@ -65,6 +67,25 @@ def _memory_state(role: Role, replicas: int, saved_accelerators: float) -> TierS
         usd_per_hour=None,
         saved_usd_per_hour=None,
     )
+
+
+def _memory_rates(role: Role, replicas: int) -> tuple[float, float]:
+    """KV that the accelerators of a node read and write [bytes/s].
+
+    Every chunk of a prompt reads what stands before it, and where the role decodes every step reads the context of
+    every sequence. Written is what is computed, and what tiers hand over.
+    """
+    traffic, chunks = role.traffic, np.asarray(role.prefill_time.chunks)
+    found = stored_bytes(role.worker, traffic.cached_tokens)
+    whole = stored_bytes(role.worker, traffic.input_tokens)
+    read = float(traffic.input_weights @ (chunks * (found + whole) / 2.0))
+    new = float(traffic.input_weights @ (whole - found))
+    if role.name == "colocated":
+        read += traffic.mean_steps * role.resident_bytes_moments[0] * role.worker.tp * role.worker.pp
+        new = _new_bytes(role)
+    write = new + float(np.sum(role.fetched_bytes @ traffic.input_weights))
+    nodes = max(replicas * role.worker_accelerators / role.accelerator.node_accelerators, 1.0)
+    return traffic.requests_per_s * read / nodes, traffic.requests_per_s * write / nodes
 
 
 def _tier_state(

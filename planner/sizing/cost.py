@@ -8,7 +8,19 @@ from typing import cast
 
 import numpy as np
 
-from planner.records import Accelerator, Deployment, Floats, KvTier, Money, Pool, Prediction, Scenario, TierState
+from planner.records import (
+    Accelerator,
+    CostLine,
+    Deployment,
+    Floats,
+    KvTier,
+    Money,
+    Pool,
+    Prediction,
+    Provenance,
+    Scenario,
+    TierState,
+)
 from planner.roofline.steps import prefill_s
 from planner.serving.role import Role, RoleName, build_role
 from planner.serving.tiers import NETWORK_KINDS, nodes_of
@@ -18,6 +30,7 @@ from planner.sizing.tco import cost_lines, spans_nodes
 BASES = ("rent3y", "cloud_low")  # in order of preference, before any other; never mixed in one ranking (HOUSE §7)
 SECONDS_PER_HOUR = 3600.0
 TOKENS_PER_MTOK = 1e6
+_CATALOG = Provenance("catalog", "", "estimate")
 
 
 def price_basis(accelerators: Iterable[Accelerator], asked: str = "") -> str:
@@ -33,9 +46,10 @@ def price_basis(accelerators: Iterable[Accelerator], asked: str = "") -> str:
 
 
 def ranked_usd_per_hour(scenario: Scenario, deployment: Deployment, basis: str) -> float:
-    """Rent on a basis that every pool has [USD/h]; its accelerators where there is no price to rank by."""
+    """Rent on a basis that every pool has, and its tiers [USD/h]; accelerators where there is no price to rank by."""
     apart = deployment.prefill is not None
-    return sum(_pool_usd_per_hour(scenario, pool, basis, apart) for pool in deployment.pools)
+    pools = sum(_pool_usd_per_hour(scenario, pool, basis, apart) for pool in deployment.pools)
+    return pools + (tiers_usd_per_hour(scenario, deployment) if basis else 0.0)
 
 
 def worker_usd_per_hour(pool: Pool, accelerator: Accelerator, basis: str, apart: bool = False) -> float:
@@ -72,13 +86,14 @@ def pool_usd_per_hour(
 ) -> dict[str, float]:
     """Rent that input and output tokens carry: the pool of each, or a shared pool by the time of each (MODELLING §11).
 
-    `mean_batch` is per worker of the pool that decodes.
+    `mean_batch` is per worker of the pool that decodes. "tiers": what keeps KV below the accelerators' memory.
     """
+    tiers = {"tiers": tiers_usd_per_hour(scenario, deployment)}
     decode_usd = _pool_usd_per_hour(scenario, deployment.decode, basis, deployment.prefill is not None)
     if deployment.prefill is not None:
-        return {"input": _pool_usd_per_hour(scenario, deployment.prefill, basis, True), "output": decode_usd}
+        return {"input": _pool_usd_per_hour(scenario, deployment.prefill, basis, True), "output": decode_usd} | tiers
     share = float(prompt_share(prefill_time_fraction, mean_batch))
-    return {"input": decode_usd * share, "output": decode_usd * (1.0 - share)}
+    return {"input": decode_usd * share, "output": decode_usd * (1.0 - share)} | tiers
 
 
 def usd_per_mtok(
@@ -86,12 +101,13 @@ def usd_per_mtok(
 ) -> dict[str, float]:
     """Price of a million tokens of each side at the mean load round the clock, not at the peak that was sized for.
 
-    Prompt tokens found in a cache are priced apart: they carry `cached_time_fraction` of the time that prompts take.
+    Prompt tokens found in a cache are priced apart: they carry `cached_time_fraction` of the time that prompts take,
+    and the tiers that keep them.
     """
     tokens = tokens_per_hour(scenario)
     usd = {
         "input": usd_per_hour["input"] * (1.0 - cached_time_fraction),
-        "cached_input": usd_per_hour["input"] * cached_time_fraction,
+        "cached_input": usd_per_hour["input"] * cached_time_fraction + usd_per_hour.get("tiers", 0.0),
         "output": usd_per_hour["output"],
     }
     return {side: usd[side] / count * TOKENS_PER_MTOK for side, count in tokens.items() if count > 0.0}
@@ -160,7 +176,7 @@ def money(scenario: Scenario, deployment: Deployment, prediction: Prediction, ba
         watts,
         joules,
         total / requests_per_hour if carried else None,
-        cost_lines(scenario, deployment, basis),
+        (*cost_lines(scenario, deployment, basis), *tier_lines(scenario, deployment)),
     )
 
 
@@ -194,6 +210,26 @@ def tier_usd_per_hour(tier: KvTier, nodes: int) -> float | None:
     if tier.gb_usd_per_hour is None or tier.capacity_bytes is None:
         return None
     return tier.gb_usd_per_hour * tier.capacity_bytes / 1e9 * (1 if tier.kind in NETWORK_KINDS else nodes)
+
+
+def tiers_usd_per_hour(scenario: Scenario, deployment: Deployment) -> float:
+    """Price of all tiers of a deployment [USD/h]; those without a price of their own count nothing."""
+    return sum(line.usd_per_hour for line in tier_lines(scenario, deployment))
+
+
+def tier_lines(scenario: Scenario, deployment: Deployment) -> tuple[CostLine, ...]:
+    """What each tier adds to the price, over the nodes of the pool whose prompts it keeps; none that keeps nothing."""
+    found = scenario.workload.lengths.cached_tokens
+    if found is None or not found.any():
+        return ()
+    pool = deployment.prefill or deployment.decode
+    nodes = nodes_of(pool.accelerators, scenario.accelerator(pool.accelerator))
+    priced = [(tier, tier_usd_per_hour(tier, nodes)) for tier in scenario.tiers]
+    return tuple(
+        CostLine(f"KV in {tier.id}", usd, usd, usd, tier.provenance.get("price_per_gb", _CATALOG))
+        for tier, usd in priced
+        if usd
+    )
 
 
 def priced_tiers(scenario: Scenario, deployment: Deployment, prediction: Prediction, basis: str) -> Prediction:

@@ -26,7 +26,7 @@ from planner.serving.traffic import Traffic, scenario_traffic
 from planner.shapes.formats import has_experts
 from planner.sizing import colocated, search
 from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION, candidates_of, has_network
-from planner.sizing.cost import money, price_basis, priced_tiers, ranked_usd_per_hour
+from planner.sizing.cost import money, price_basis, priced_tiers, ranked_usd_per_hour, tiers_usd_per_hour
 from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import LOST, limits
 from planner.sizing.resilience import named_pools, resilience, with_spares
@@ -129,7 +129,9 @@ def survey(scenario: Scenario, budgets_per_octave: int = colocated.BUDGETS_PER_O
     _refuse_unrunnable(scenario)
     modes = [mode for mode in MODES if not why_not_mode(scenario.engine, mode)]
     results = [_search(scenario, load, mode, basis, budgets_per_octave) for mode in modes]
-    tried = (_first_that_holds(scenario, load, group) for group in _groups(results).values())
+    tried = (
+        _first_that_holds(scenario, load, _with_tiers(scenario, group, basis)) for group in _groups(results).values()
+    )
     judged = sorted((item for item in tried if item is not None), key=lambda item: item.rank)
     return Survey(scenario, load, basis, tuple(judged), sum(result.judged for result in results))
 
@@ -191,6 +193,20 @@ def _first_that_holds(scenario: Scenario, load: Traffic, candidates: Sequence[Ca
         if judged is not None:
             nearest = judged if nearest is None else min(nearest, judged, key=lambda item: item.rank)
     return nearest
+
+
+def _with_tiers(scenario: Scenario, candidates: Sequence[Candidate], basis: str) -> Sequence[Candidate]:
+    """The candidates with what their tiers cost, in order of rank."""
+    if not scenario.tiers or not basis:
+        return candidates
+    limits = [budget.limit for budget in scenario.budgets if budget.name == "usd_per_hour"]
+    priced = []
+    for candidate in candidates:
+        usd = candidate.usd_per_hour + tiers_usd_per_hour(scenario, candidate.deployment)
+        over = max((candidate.over_budget, *(usd / limit for limit in limits)))
+        violation = max(candidate.violation, over)
+        priced.append(replace(candidate, usd_per_hour=usd, over_budget=over, violation=violation))
+    return sorted(priced, key=lambda candidate: candidate.rank)
 
 
 def _judged(scenario: Scenario, load: Traffic, candidate: Candidate) -> Judged | None:

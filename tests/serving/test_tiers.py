@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from planner import sizing
 from planner.errors import FieldError
-from planner.records import KvTier, Lengths, Scenario, Sessions
+from planner.records import Deployment, Floats, KvTier, Lengths, Scenario, Sessions, Workload
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.reuse import with_hits
 from planner.serving.tiers import (
@@ -27,6 +27,7 @@ from planner.serving.tiers import (
     units,
 )
 from planner.serving.traffic import traffic
+from planner.sizing.cost import tokens_per_hour
 
 some = settings(max_examples=25, deadline=None, derandomize=True)
 DRAM = KvTier("host-dram", "host-dram", "DDR5", 1e12, 8e12, 0.0, 500e9, 500e9, 0.5e-3, 5e-4, link_factor=0.79)
@@ -178,6 +179,53 @@ def test_rows_of_a_plan() -> None:
         assert row.break_even_tokens is not None and row.break_even_tokens >= 1.0
     assert drives.drive_writes_per_day is not None and drives.drive_writes_per_day > 0.0
     assert dram.write_bytes_per_s == pytest.approx(drives.write_bytes_per_s)  # write-through
+
+
+def prompt_law(workload: Workload) -> tuple[Floats, Floats, Floats]:
+    """Chances, prompts and what they find."""
+    lengths = workload.lengths
+    assert lengths.cached_tokens is not None
+    return lengths.weights, lengths.input_tokens, lengths.cached_tokens
+
+
+def test_tiers_are_on_the_bill() -> None:
+    """5e-4 and 2e-5 USD per GB and hour, on every node of the pool that prefills; the parts sum to the whole."""
+    plan = sizing.size(question(DRAM, DRIVES))
+    assert plan.money is not None and plan.money.usd_per_hour is not None and plan.deployment is not None
+    lines = {line.name: line.usd_per_hour for line in plan.money.lines}
+    pool = plan.deployment.prefill or plan.deployment.decode
+    nodes = -(-pool.accelerators // 2)
+    assert lines["KV in host-dram"] == pytest.approx(nodes * 1e12 / 1e9 * 5e-4)
+    assert lines["KV in local-ssd"] == pytest.approx(nodes * 30e12 / 1e9 * 2e-5)
+    assert sum(lines.values()) == pytest.approx(plan.money.usd_per_hour)
+    dollars = {
+        side: plan.money.usd_per_mtok[side] * count / 1e6 for side, count in tokens_per_hour(plan.scenario).items()
+    }
+    assert sum(dollars.values()) == pytest.approx(plan.money.usd_per_hour)
+    for other in plan.alternatives:
+        assert other.usd_per_hour is not None and other.usd_per_hour >= 0.0
+    bare = sizing.size(question())
+    assert bare.money is not None and not any(line.name.startswith("KV in") for line in bare.money.lines)
+
+
+@pytest.mark.parametrize("deployment", [small.SPLIT, small.TOGETHER])
+def test_what_memory_reads_and_writes(deployment: Deployment) -> None:
+    """8 requests/s of prompts of 3,000 to 10,200 tokens, all but 800 found; 131,072 bytes per token; nodes of two."""
+    asked = question()
+    found = with_hits(asked.workload, (1e15,), 16)
+    (memory,) = predict(replace(asked, workload=found), deployment, with_intervals=False).tiers
+    chance, prompts, cached = prompt_law(found)
+    pool = deployment.prefill or deployment.decode
+    chunks = np.ceil((prompts - cached) / (pool.token_budget or asked.engine.token_budget))
+    read, written = chance @ (chunks * (prompts + cached) / 2.0), chance @ (prompts - cached)
+    if deployment.prefill is None:
+        read += 299.0 * (chance @ (prompts + 150.0))
+        written += 300.0
+    rate = 8.0 * 131_072.0 / (pool.accelerators / 2)
+    assert memory.read_bytes_per_s == pytest.approx(rate * read, rel=0.01)
+    assert memory.write_bytes_per_s == pytest.approx(rate * written, rel=0.01)
+    assert memory.read_bytes_per_s_max == 2 * small.accelerator("h100-sxm").memory_bytes_per_s
+    assert 0.0 < memory.utilization < 1.0
 
 
 @some

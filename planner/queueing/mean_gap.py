@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from planner.queueing.roots import falling_root
 from planner.queueing.service import Floats
 from planner.queueing.waiting import checked_level
 
-_BISECTIONS = 48
 _MOST_LOAD = 0.95
 
 
@@ -55,18 +56,21 @@ def mean_gap_quantile_s(
         return float(mean_gap_s)
     extra = _extra(count, share, extra_s, decode_step_s, prefill_moments, load, longest_gap_s)
 
-    def above(gap_s: float) -> float:
-        total = (gap_s - decode_step_s) * count
-        tail = extra.chance * gammaincc(extra.mean**2 / extra.variance, total * extra.mean / extra.variance)
-        return float(share @ np.where(gap_s >= longest_gap_s, 0.0, tail))
+    shape, per_s = extra.mean**2 / extra.variance, count * extra.mean / extra.variance
+
+    def excess(gap_s: float) -> float:
+        """log of the share of requests with a longer mean gap, over the share asked for."""
+        tail = float(share @ (extra.chance * gammaincc(shape, (gap_s - decode_step_s) * per_s)))
+        return log(max(tail, 1e-300) / (1.0 - level))
 
     low, high = decode_step_s, decode_step_s + extra_s
-    while above(high) > 1.0 - level:
-        high = decode_step_s + 2.0 * (high - decode_step_s)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if above(middle) > 1.0 - level else (low, middle)
-    return high
+    if excess(low) <= 0.0:
+        return decode_step_s
+    while high < longest_gap_s and excess(high) > 0.0:
+        low, high = high, decode_step_s + 2.0 * (high - decode_step_s)
+    if high >= longest_gap_s and excess(longest_gap_s) > 0.0:
+        return longest_gap_s
+    return falling_root(excess, low, min(high, longest_gap_s))
 
 
 @dataclass(frozen=True, slots=True)

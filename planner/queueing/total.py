@@ -42,11 +42,14 @@ def total_quantile_s(wait: WaitLike, own_s: ArrayLike, weights: ArrayLike, q: fl
     finite = np.isfinite(far) & np.all(np.isfinite(own), axis=1)
     own = np.where(finite[:, None], own, 0.0)
     order = np.argsort(own, axis=1)
-    ordered, cumulative = np.take_along_axis(own, order, axis=1), np.cumsum(share[order], axis=1)
-    low = np.maximum(np.reshape(wait.quantile_s(level), -1), _own_quantile(ordered, cumulative, level))
-    high = far + _own_quantile(ordered, cumulative, 1.0 - tail / 2.0)
+    own, shares = np.take_along_axis(own, order, axis=1), share[order]
+    cumulative = np.cumsum(shares, axis=1)
+    low = np.maximum(np.reshape(wait.quantile_s(level), -1), _own_quantile(own, cumulative, level))
+    high = far + _own_quantile(own, cumulative, 1.0 - tail / 2.0)
     low, high = np.where(finite, low, 0.0), np.where(finite, high, 0.0)
-    total = _solve(_TailTable(wait, finite, tail), own, share, tail, low, high)
+    table = _TailTable(wait, finite, tail)
+    low, high = _between_atoms(table, own, shares, tail, low, high)
+    total = _solve(table, own, shares, tail, low, high)
     return np.where(finite, total, np.inf).reshape(points)
 
 
@@ -74,24 +77,47 @@ class _TailTable:
         return np.where(t_s < 0.0, 1.0, tail), np.where(t_s < 0.0, 0.0, tail * slope)
 
 
-def _solve(table: _TailTable, own: Floats, share: Floats, tail: float, low: Floats, high: Floats) -> Floats:
-    """Newton on the log of the tail, kept inside a bracket; bisection where an atom of S makes the tail jump."""
-    t, low, high = low.copy(), low.copy(), high.copy()
+def _between_atoms(
+    table: _TailTable, own: Floats, shares: Floats, tail: float, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """A bracket without atoms of S inside, where the tail would jump; bisection over the atoms, which ascend."""
+    low, high = low.copy(), high.copy()
+    first, last = np.sum(own <= low[:, None], axis=1), np.sum(own < high[:, None], axis=1)
+    rows = np.flatnonzero(last > first)
+    while rows.size:
+        middle = (first[rows] + last[rows]) // 2
+        t = own[rows, middle]
+        beyond = np.sum(table(rows, t[:, None] - own[rows])[0] * shares[rows], axis=1) <= tail
+        low[rows], high[rows] = np.where(beyond, low[rows], t), np.where(beyond, t, high[rows])
+        first[rows], last[rows] = np.where(beyond, first[rows], middle + 1), np.where(beyond, middle, last[rows])
+        rows = rows[last[rows] > first[rows]]
+    return low, high
+
+
+def _solve(table: _TailTable, own: Floats, shares: Floats, tail: float, low: Floats, high: Floats) -> Floats:
+    """Newton on the log of the tail, kept inside the bracket; bisection where its steps do not halve."""
+    t, low, high = high.copy(), low.copy(), high.copy()
     rows = np.flatnonzero(high > 0.0)
-    for count in range(_ROUNDS):
+    # just before its upper end, where an atom there still waits: passed only by a jump at the end itself
+    ahead = np.where(own[rows] >= high[rows, None], 1.0, table(rows, high[rows, None] - own[rows])[0])
+    rows = rows[np.sum(ahead * shares[rows], axis=1) <= tail]
+    t[rows], moved = low[rows], 2.0 * (high - low)
+    for _ in range(_ROUNDS):
+        if rows.size == 0:
+            break
         tails, slopes = table(rows, t[rows, None] - own[rows])
-        total, slope = tails @ share, slopes @ share
+        total, slope = np.sum(tails * shares[rows], axis=1), np.sum(slopes * shares[rows], axis=1)
         beyond = total <= tail
         low[rows], high[rows] = np.where(beyond, low[rows], t[rows]), np.where(beyond, t[rows], high[rows])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = t[rows] - np.log(total / tail) * total / slope
         below, above = low[rows], high[rows]
-        moving = (np.abs(total / tail - 1.0) >= 1e-7) & (above - below > 1e-6 * above)
-        inside = (step > below) & (step < above) & (count % 3 != 2)
-        t[rows] = np.where(moving, np.where(inside, step, (below + above) / 2.0), t[rows])
+        moving = (np.abs(total / tail - 1.0) >= 1e-10) & (above - below > 1e-9 * above)
+        inside = (step > below) & (step < above) & (np.abs(step - t[rows]) < moved[rows] / 2.0)
+        target = np.where(inside, step, (below + above) / 2.0)
+        moved[rows] = np.abs(target - t[rows])
+        t[rows] = np.where(moving, target, t[rows])
         rows = rows[moving]
-        if rows.size == 0:
-            break
     return t
 
 

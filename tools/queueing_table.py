@@ -27,6 +27,10 @@ from planner.queueing import (
 from planner.queueing.waiting import Wait
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import queueing_ranks  # noqa: E402  (it stands beside this file)
+
 DATA = ROOT / "tests" / "data" / "queueing"
 TARGET = ROOT / "docs" / "queueing.md"
 POLICIES: dict[str, Callable[..., Wait]] = {
@@ -315,6 +319,11 @@ mean and P(W>0), a little less tail. For scale, on 566 cases of this kind a cond
 Allen-Cunneen mean has P99 errors of 1.8 / 16 / 451 %, and Lee-Longton means of 1.5 / 19 / 143 %.
 """
 
+RANKS = """## Prefill on attention ranks that step together
+
+Workers of 2 to 32 ranks, 1 to 8 of them, against the token-step simulator; loads are those of ranks that are all busy.
+"""
+
 WHERE = """## Where not to trust it
 
 | mark | when |
@@ -332,7 +341,8 @@ WHERE = """## Where not to trust it
 | | several prompts in one step, of which the others add over 10 % to a prompt's own prefill |
 | | P50 to P99.9 of the gaps within a factor 2 of where steps with prefill begin; load that moves |
 | | several replicas where prefill takes over 5 % of the mean gap; few output tokens, for TPOT |
-| | two pools: attention-DP ranks that prefill in step; few requests of uneven contexts in a step |
+| | ranks in step: over 90 % busy, long prompts that hold up a worker for many steps, load that moves |
+| | two pools: few requests of uneven contexts in a step |
 """
 
 
@@ -374,6 +384,8 @@ def build() -> str:
         "## Serving engines\n\nAgainst token-step simulations; ITL over tokens, TTFT and TPOT over requests.\n",
         step_table(),
         f"\nThe range printed for P99 TTFT in closed loop holds {held} of {loops} rows.\n",
+        RANKS,
+        queueing_ranks.ranks_table(read("lockstep.csv"), summary),
         WHERE,
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"

@@ -5,6 +5,8 @@ from planner.queueing.arrivals import ArrivalProfile, arrival_profile
 from planner.queueing.batching import BatchedPrefill, batched_prefill
 from planner.queueing.closed_loop import ClosedLoop
 from planner.queueing.colocated import Colocated, chunked, whole_prompt
+from planner.queueing.lockstep import Lockstep
+from planner.queueing.lockstep_wait import LockstepWait, lockstep_wait
 from planner.queueing.mean_gap import mean_gap_quantile_s
 from planner.queueing.moving import MovingWait, backlog_composite, index_of_dispersion, window_rates
 from planner.queueing.occupancy import (
@@ -33,6 +35,8 @@ __all__ = [
     "BatchedPrefill",
     "ClosedLoop",
     "Colocated",
+    "Lockstep",
+    "LockstepWait",
     "MovingWait",
     "ServiceLaw",
     "Wait",
@@ -54,6 +58,7 @@ __all__ = [
     "kimura_mean_s",
     "kv_tokens_quantile",
     "least_work",
+    "lockstep_wait",
     "mean_gap_quantile_s",
     "occupancy",
     "random_split",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.queueing.lockstep_wait import LockstepWait
 from planner.queueing.moving import MovingWait
 from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import Wait
@@ -37,13 +38,15 @@ OWN_ERRORS: Mapping[Mode, tuple[float, float]] = {
     "colocated-whole-prompt": (0.03, 0.06),
 }
 
+OWN_IN_STEP = (0.10, 0.15)  # of prompts on ranks that step together
+
 Bands = Mapping[str, FormulaBand]
 
 
 def formula_bands(
     mode: Mode,
     statistics: Mapping[str, Mapping[str, float]],
-    wait: Wait | MovingWait,
+    wait: Wait | MovingWait | LockstepWait,
     gaps: Mark,
     first: Mark = OK,
     pace: Mark = OK,
@@ -59,7 +62,8 @@ def formula_bands(
     first, pace : the same for first tokens besides their wait, and for TPOT besides its gaps.
     edges : the same for single statistics of the gaps over tokens.
     """
-    ttft = _ttft(statistics["ttft_s"], wait, OWN_ERRORS[mode], first)
+    own = OWN_IN_STEP if isinstance(wait, LockstepWait) else OWN_ERRORS[mode]
+    ttft = _ttft(statistics["ttft_s"], wait, own, first)
     return {
         "ttft_s": ttft,
         "itl_s": _relative(statistics["itl_s"], GAP_ERRORS[mode], gaps, edges),
@@ -68,7 +72,9 @@ def formula_bands(
     }
 
 
-def _ttft(values: Mapping[str, float], wait: Wait | MovingWait, own: tuple[float, float], first: Mark) -> Bands:
+def _ttft(
+    values: Mapping[str, float], wait: Wait | MovingWait | LockstepWait, own: tuple[float, float], first: Mark
+) -> Bands:
     """What the wait may be off by, and a share of the rest: a quantile of wait + own prefill moves with both."""
     error = _mean_error(wait)
     mean_s = _one(wait.mean_s)
@@ -84,9 +90,11 @@ def _ttft(values: Mapping[str, float], wait: Wait | MovingWait, own: tuple[float
     return found
 
 
-def _mean_error(wait: Wait | MovingWait) -> float:
+def _mean_error(wait: Wait | MovingWait | LockstepWait) -> float:
     if isinstance(wait, MovingWait):
         return MEAN_MOVING_ERROR
+    if isinstance(wait, LockstepWait):
+        return wait.mean_error
     return MEAN_ROUTED_ERROR if wait.policy == IN_FLIGHT and _one(wait.servers) > 1 else MEAN_WAIT_ERROR
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from planner.queueing.lockstep_wait import LockstepWait, lockstep_wait
 from planner.queueing.moving import MovingWait, backlog_composite
 from planner.queueing.occupancy import BatchLaw, batch_law, kv_tokens_quantile
 from planner.queueing.routing import join_shortest_queue
@@ -16,7 +17,7 @@ from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait
 from planner.records import Floats, PoolState, Scenario, TransferState
 from planner.serving.bands import formula_bands
-from planner.serving.doubts import ranks_mark, spread_mark, worst
+from planner.serving.doubts import Mark, ranks_mark, spread_mark, worst
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
 from planner.serving.statistics import (
@@ -39,7 +40,8 @@ class PrefillLaw:
 
     role: Role
     replicas: Floats
-    wait: Wait | MovingWait
+    wait: Wait | MovingWait | LockstepWait
+    own_s: Floats  # (replicas, atoms) what each prompt feels of its own prefill
 
     @property
     def utilization(self) -> Floats:
@@ -47,27 +49,38 @@ class PrefillLaw:
 
     def total_quantile_s(self, after_s: Floats, q: float) -> Floats:
         """Quantile of wait + own prefill + `after_s` (per input atom), one value per entry of `replicas` [s]."""
-        traffic = self.role.traffic
-        return total_quantile_s(self.wait, self.role.own_prefill_s + after_s, traffic.input_weights, q)
+        return total_quantile_s(self.wait, self.own_s + after_s, self.role.traffic.input_weights, q)
 
     def total_mean_s(self, after_s: Floats) -> Floats:
-        traffic = self.role.traffic
-        return total_mean_s(self.wait, self.role.own_prefill_s + after_s, traffic.input_weights)
+        return total_mean_s(self.wait, self.own_s + after_s, self.role.traffic.input_weights)
 
 
 def prefill_law(role: Role, replicas: Floats) -> PrefillLaw:
     """M/G/k with the whole service histogram, join-shortest-queue, on moving load where there is a trace.
 
-    Each attention-DP rank prefills its own prompt, so servers = replicas * dp (HOUSE §7).
-    Source: QUEUEING §2-3, MODELLING §7.2.
+    Each attention-DP rank prefills its own prompt, so servers = replicas * dp (HOUSE §7), which step together: a
+    prompt also waits for the step in progress, and its own steps last as long as the slowest rank's.
+    Source: QUEUEING §2-3, MODELLING §7.2, `queueing.lockstep_wait`.
     """
     traffic = role.traffic
-    servers = np.asarray(replicas, dtype=float) * role.dp
-    service = ServiceLaw(role.service_s, traffic.input_weights)
+    counts = np.asarray(replicas, dtype=float)
+    own_s = np.broadcast_to(role.own_prefill_s, (*counts.shape, role.own_prefill_s.size))
+    together = None if role.lockstep is None else lockstep_wait(counts, traffic.requests_per_s, role.lockstep)
+    if together is not None:
+        own_s = role.felt_s(together.own_s)
     if traffic.arrivals is None:
-        return PrefillLaw(role, replicas, join_shortest_queue(servers, traffic.requests_per_s, service))
+        return PrefillLaw(role, counts, together or _stationary(role, counts), own_s)
     times_s, work_s, duration_s = trace_work(traffic, role.service_s)
-    return PrefillLaw(role, replicas, backlog_composite(times_s, work_s, servers, duration_s, service))
+    service = ServiceLaw(role.service_s, traffic.input_weights)
+    wait = backlog_composite(times_s, work_s, counts * role.dp, duration_s, service)
+    if together is not None:
+        own_s = own_s + np.where(together.load < 1.0, together.residual_s, together.step_s)[:, None]
+    return PrefillLaw(role, counts, wait, own_s)
+
+
+def _stationary(role: Role, replicas: Floats) -> Wait:
+    service = ServiceLaw(role.service_s, role.traffic.input_weights)
+    return join_shortest_queue(replicas, role.traffic.requests_per_s, service)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +175,7 @@ def outcome(
     moved = transfer(prefill, decode, replicas[0], replicas[1], scenario.network_bytes_per_s)
     mean_itl_s, mean_batch = float(second.mean_itl_s[0]), float(second.mean_batch[0])
     shift_s = float(ttft_shift_s(decode, second.mean_itl_s, second.mean_batch)[0]) + moved.queue_s
-    own_s = prefill.own_prefill_s + moved.exposed_s + prefill.fetch_s(replicas[0])
+    own_s = first.own_s[0] + moved.exposed_s + prefill.fetch_s(replicas[0])
     slots = waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]))
     ttft_atoms = combined(own_s, traffic.input_weights, *slots)
     joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
@@ -194,7 +207,7 @@ def outcome(
         itl_s=latencies["itl_s"],
         tpot_s=latencies["tpot_s"],
         e2e_s=latencies["e2e_s"],
-        formula_bands=formula_bands("disaggregated", latencies, first.wait, gaps, ranks_mark(prefill.dp), spread, high),
+        formula_bands=formula_bands("disaggregated", latencies, first.wait, gaps, _ranks_mark(first), spread, high),
         ttft_parts_s=_ttft_parts(first, second, moved) | prefill.fetch_part_s(replicas[0]),
         step_parts_s=parts_s,
         prefill=_prefill_state(first),
@@ -247,7 +260,7 @@ def _ttft_parts(first: PrefillLaw, second: DecodeLaw, moved: Transfer) -> dict[s
     constants = second.role.constants
     return {
         "wait_s": float(np.asarray(first.wait.mean_s)[0]),
-        "prefill_s": float(weights @ first.role.own_prefill_s),
+        "prefill_s": float(weights @ first.own_s[0]),
         "transfer_s": float(weights @ moved.exposed_s) + moved.queue_s,
         "admission_s": float(second.wait_mean_s[0]),
         "first_steps_s": constants.ttft_steps * float(second.mean_itl_s[0]),
@@ -269,7 +282,7 @@ def _prefill_state(law: PrefillLaw) -> PoolState:
     held = float(by_time @ tokens)
     p99 = float(tokens[np.searchsorted(np.cumsum(by_time), 0.99)])
     of_wait = str(np.ravel(law.wait.trust)[0]), str(np.ravel(law.wait.trust_reason)[0])
-    trust, reason = worst((of_wait, ranks_mark(role.dp)))
+    trust, reason = worst((of_wait, _ranks_mark(law)))
     return PoolState(
         utilization=busy,
         mean_batch=busy * role.dp,
@@ -301,6 +314,11 @@ def _decode_state(law: DecodeLaw, staging_tokens: float) -> PoolState:
         trust="caution" if utilization > 0.9 else "ok",
         trust_reason="the full batch is over 90 % busy in the worst window" if utilization > 0.9 else "",
     )
+
+
+def _ranks_mark(law: PrefillLaw) -> Mark:
+    """Ranks that step together, under load that moves: the step in progress is that of the mean load."""
+    return ranks_mark(law.role.dp if isinstance(law.wait, MovingWait) else 1)
 
 
 def _staging_tokens(moved: Transfer, traffic: Traffic, decode_replicas: int) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 Mark = tuple[str, str]  # trust and its reason
 
 OK: Mark = ("ok", "")
-RANKS = "ranks of attention DP step together: short prompts also wait for the longest one among them"
+RANKS = "ranks of attention DP step together: the wait for the step in progress is that of the mean load"
 MOVING = "a bound from above over the windows of moving load"
 SPREAD = "few requests of uneven contexts share a step: a step is taken at their mean context"
 BENT = "steps with prompts of this length are not linear in their tokens: {error:+.0%} from the linear law"
@@ -39,7 +39,7 @@ def mark(doubtful: bool, reason: str) -> Mark:
 
 
 def ranks_mark(dp: int) -> Mark:
-    """Prompts on several ranks: the wait takes each rank as a server of its own (HOUSE §7)."""
+    """Prompts on several ranks that step together while load moves."""
     return mark(dp > 1, RANKS)
 
 

@@ -10,12 +10,14 @@ import numpy as np
 
 from planner.engines.constants import serving_constants
 from planner.errors import FieldError, raise_every
+from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
 from planner.records import Accelerator, EngineConstants, Floats, Pool, Scenario
 from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import MemoryBudget, memory
 from planner.roofline.steps import PrefillTime, StepTime, decode_s, mixed_s, prefill_s
 from planner.roofline.worker import Worker, build_worker
+from planner.serving.ranks import prefill_lockstep
 from planner.serving.refusals import pool_refusals
 from planner.serving.tiers import TierAccess, access, queue_wait_s, stored_bytes
 from planner.serving.traffic import Traffic
@@ -59,7 +61,7 @@ class Role:
 
     @cached_property
     def prefill_time(self) -> PrefillTime:
-        """Prefill of each input atom, unscaled. Under attention DP every rank is taken to prefill a prompt too."""
+        """Prefill of each input atom, unscaled; under attention DP as if every rank read a prompt like it."""
         traffic = self.traffic
         return prefill_s(
             self.worker,
@@ -71,8 +73,23 @@ class Role:
 
     @cached_property
     def service_s(self) -> Floats:
-        """Prefill service time of each input atom [s]."""
+        """Prefill service time of each input atom; of ranks that step together, on a worker busy on all of them [s]."""
+        if self.lockstep is not None:
+            return self.lockstep.work_s
         return np.asarray(self.prefill_time.total_s) * self.step_factor
+
+    @cached_property
+    def lockstep(self) -> Lockstep | None:
+        """Steps of a prefill worker whose attention ranks read a prompt each; none where there is one rank."""
+        if self.name != "prefill" or self.dp == 1:
+            return None
+        traffic = self.traffic
+        return prefill_lockstep(
+            self.worker,
+            (traffic.input_tokens, traffic.cached_tokens, traffic.input_weights),
+            self.token_budget,
+            self.step_factor,
+        )
 
     @cached_property
     def prefill_floor_s(self) -> Floats:
@@ -87,7 +104,11 @@ class Role:
     @cached_property
     def own_prefill_s(self) -> Floats:
         """What a request feels of its own prefill: kT S(I), never below physics [s] (FIDELITY §4)."""
-        return np.maximum(self.constants.own_prefill_factor * self.service_s, self.prefill_floor_s) + self.look_up_s
+        return self.felt_s(self.service_s)
+
+    def felt_s(self, prefill_s: Floats) -> Floats:
+        """The same of a prefill time of each input atom."""
+        return np.maximum(self.constants.own_prefill_factor * prefill_s, self.prefill_floor_s) + self.look_up_s
 
     @property
     def look_up_s(self) -> Floats:

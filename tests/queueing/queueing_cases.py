@@ -15,6 +15,8 @@ _spec = importlib.util.spec_from_file_location("queueing_table", ROOT / "tools" 
 assert _spec is not None and _spec.loader is not None
 table = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(table)
+
+ranks = table.queueing_ranks
 rows, law_of, step_cases = table.read, table.service_of, table.step_cases
 
 

@@ -13,7 +13,7 @@ _NODES = 48  # token counts at which the shared part is timed
 
 
 def prefill_lockstep(
-    worker: Worker, prompts: tuple[Floats, Floats, Floats], token_budget: float, step_factor: float = 1.0
+    worker: Worker, prompts: tuple[Floats, Floats, Floats], budget_tokens: float, step_factor: float = 1.0
 ) -> Lockstep:
     """Steps of a worker that prefills, for the laws of `queueing.lockstep`.
 
@@ -24,7 +24,7 @@ def prefill_lockstep(
     prompts : tokens, of these cached, and weights of each kind of prompt, each (atoms,).
     """
     tokens, cached, weights = prompts
-    chunks = np.maximum(np.ceil((tokens - cached) / token_budget), 1.0)
+    chunks = np.maximum(np.ceil((tokens - cached) / budget_tokens), 1.0)
     chunk = (tokens - cached) / chunks
     alone = prefill_step_s(worker, chunk, tokens, chunk * worker.dp, cached)
     nodes = np.geomspace(1.0, worker.dp * max(float(chunk.max()), 1.0), _NODES)

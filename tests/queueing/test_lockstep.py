@@ -41,12 +41,12 @@ def test_alone_a_prompt_takes_its_own_time() -> None:
 
 
 @given(ranks=st.integers(2, 12), load=st.floats(0.05, 0.85), workers=st.integers(1, 6))
-def test_more_workers_are_sooner_and_bounds_hold(ranks: int, load: float, workers: int) -> None:
+def test_twice_the_workers_are_sooner_and_bounds_hold(ranks: int, load: float, workers: int) -> None:
     steps = two_kinds(ranks)
     rate = load * workers * ranks / (steps.mean_chunks * steps.full_step_s)
-    wait = lockstep_wait([workers, workers + 1], rate, steps)
+    wait = lockstep_wait([workers, 2 * workers], rate, steps)
     total = total_mean_s(wait, wait.own_s, TWO[3])
-    assert total[1] <= total[0] * 1.02
+    assert total[1] <= total[0]
     assert np.all(wait.quantile_s(0.99) >= wait.quantile_s(0.5))
     assert np.all(wait.own_s[0] <= steps.work_s + 1e-9)
     assert np.all(wait.own_s[0] >= TWO[0] + 0.5 - 1e-9)

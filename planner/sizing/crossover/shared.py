@@ -20,18 +20,40 @@ from planner.sizing.crossover.workers import Shape
 
 BUDGETS = 24  # token budgets between the smallest and the largest, 20 % apart
 LEVELS = np.geomspace(1.0, 0.01, 25)  # of the batch at the highest load, falling
-PASSES = 1  # that move the linear step law to the batch it is used at
+TIMED = LEVELS[::6]  # at which chunks are timed: beside few requests a chunk reads experts that nobody else has read
+PASSES = 2  # that settle the batch at which steps are taken as linear
 BISECTIONS = 40
-MORE_WORKERS = 4.0
+MORE_WORKERS = 16.0  # a pool is tried up to so many times the size that its load needs, whatever the targets
 GAP_SIGMAS = 2.3263
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTimes:
+    """Seconds that one prompt token adds to a full step, [laws, budgets, TIMED], beside TIMED x `top` requests."""
+
+    each_s: Floats
+    top: Floats  # [laws, budgets]
+
+    def at(self, rows: Integers, budget: Integers, batch: Floats) -> Floats:
+        """Of some laws and budgets beside a batch, linear in its log."""
+        level = np.maximum(batch, 1e-9) / np.maximum(self.top[rows, budget], 1e-9)
+        place = np.clip(np.log(level) / np.log(TIMED[1]), 0.0, TIMED.size - 1.0)
+        index = np.minimum(place.astype(np.intp), TIMED.size - 2)
+        low, high = (self.each_s[rows, budget, index + step] for step in (0, 1))
+        return np.asarray(low + (place - index) * (high - low))
+
+    def at_levels(self) -> Floats:
+        """[laws, budgets, LEVELS]."""
+        index = np.minimum(np.arange(LEVELS.size) // 6, TIMED.size - 2)
+        part = np.arange(LEVELS.size) / 6.0 - index
+        return np.asarray(self.each_s[..., index] * (1.0 - part) + self.each_s[..., index + 1] * part)
 
 
 @dataclass(frozen=True, eq=False)
 class Capacity:
     """What one worker carries at every budget and batch, [laws, budgets, levels]."""
 
-    budgets: Floats
-    token_s: Floats  # [laws, budgets] one prompt token in a full step
+    token_s: TokenTimes
     rate: Floats  # requests/s
     mean_gap_s: Floats
     full_step_s: Floats  # at the 99th percentile of the batch
@@ -50,31 +72,37 @@ def capacity(cells: Cells, shape: Shape, budgets: Floats) -> Capacity:
         token_s = chunk_token_s(cells, shape, budgets, batch)
     memory = np.maximum(shape.memory_batch, 1e-9)[:, None]
     roomy = (np.sqrt(memory + MEMORY_SIGMAS**2 / 4.0) - MEMORY_SIGMAS / 2.0) ** 2  # b + 3.1 sqrt(b) = memory
-    batch = np.minimum(batch, roomy)[..., None] * LEVELS
+    most = np.minimum(batch, roomy)
+    times = TokenTimes(chunk_token_s(cells, shape, budgets[:, None], most[..., None] * TIMED), most)
+    batch, token_s = most[..., None] * LEVELS, times.at_levels()
     td = _decode_s(shape, batch)
     room = np.maximum(budgets[:, None] - batch, 1.0)
-    tf = td + token_s[..., None] * room
+    tf = td + token_s * room
     # lambda from the batch: lambda steps = b [lambda I/C' + (1 - lambda I tf/C')/td]
     rate = batch / td / (steps[..., None] + batch * prompt[..., None] / room * (tf / td - 1.0))
     reached = batch + GAP_SIGMAS * np.sqrt(batch)
-    longest = _decode_s(shape, reached) + token_s[..., None] * np.maximum(budgets[:, None] - reached, 1.0)
+    longest = _decode_s(shape, reached) + token_s * np.maximum(budgets[:, None] - reached, 1.0)
     if "mixed-steps" in cells.without:
         longest = _decode_s(shape, reached)
     gap = np.where(rate > 0.0, batch / np.maximum(rate * steps[..., None], 1e-300), np.inf)  # no room: no rate
-    return Capacity(budgets, token_s, rate, gap, longest)
+    return Capacity(times, rate, gap, longest)
 
 
 def chunk_token_s(cells: Cells, shape: Shape, budgets: Floats, batch: Floats) -> Floats:
-    """Seconds that a prompt token adds to a full step beside `batch` requests, [laws, budgets]."""
+    """Seconds that a prompt token adds to a full step beside `batch` requests, [laws, budgets] or with more axes."""
     laws = cells.laws
     room = np.maximum(budgets - batch, 1.0)
-    seen = laws.seen_tokens[:, None]
-    cached = np.minimum(shape.hit_fraction[:, None] * seen, seen - 1.0)
-    full = mixed_s(shape.worker, batch, laws.context[0][:, None], room, seen, cached_tokens=cached).total_s
+
+    def wide(values: Floats) -> Floats:
+        return values.reshape(-1, *(1,) * (batch.ndim - 1))
+
+    seen = wide(laws.seen_tokens)
+    cached = np.minimum(wide(shape.hit_fraction) * seen, seen - 1.0)
+    full = mixed_s(shape.worker, batch, wide(laws.context[0]), room, seen, cached_tokens=cached).total_s
     each = np.maximum(np.asarray(full) - _decode_s(shape, batch), 1e-9) / room
     if "chunking" in cells.without:  # a token costs no more than one of a whole prompt
         alone = shape.service_s @ laws.weights / (laws.mean_input_tokens * shape.new_factor)
-        each = np.minimum(each, alone[:, None])
+        each = np.minimum(each, wide(alone))
     return each
 
 
@@ -121,11 +149,12 @@ def colocated(cells: Cells, shapes: Sequence[Shape], mode: Mode) -> Bought:
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """Token budgets of one shape, [budgets], and what each asks for in every cell, [cells, budgets]."""
+    """Token budgets of one shape, [budgets], and how many workers each asks for in every cell, [cells, budgets]."""
 
     budgets: Floats
-    token_s: Floats  # one prompt token in a full step
+    token_s: TokenTimes
     least: Floats  # workers by load, memory and gaps
+    carry: Floats  # workers by load and memory alone
 
 
 def _every_budget(cells: Cells, shape: Shape) -> Proposal:
@@ -140,9 +169,13 @@ def _every_budget(cells: Cells, shape: Shape) -> Proposal:
             value = (one.mean_gap_s if mean else one.full_step_s)[rows]
             ok &= value <= goal.limit_s[:, None, None]
     ok[..., :-1] |= ok[..., 1:]  # what holds lies between the levels: start above it, and let the full law decide
-    most = np.max(np.where(ok, one.rate[rows], 0.0), axis=2)
-    workers = np.where(most > 0.0, cells.requests_per_s[:, None] / np.maximum(most, 1e-12), np.inf)
-    return Proposal(budgets, one.token_s[rows], np.where(np.isfinite(workers), whole(cells, workers), np.inf))
+
+    def workers(rate: Floats) -> Floats:
+        most = np.max(rate, axis=2)
+        needed = cells.requests_per_s[:, None] / np.maximum(most, 1e-12)
+        return np.where(most > 0.0, whole(cells, needed), np.inf)
+
+    return Proposal(budgets, one.token_s, workers(np.where(ok, one.rate[rows], 0.0)), workers(one.rate[rows]))
 
 
 def _whole_prompts(cells: Cells, shape: Shape) -> Proposal:
@@ -151,9 +184,11 @@ def _whole_prompts(cells: Cells, shape: Shape) -> Proposal:
     memory = np.maximum(shape.memory_batch[rows], 1.0)
     tokens_per_s = rows_at(shape.grid, shape.steps_per_s, rows, memory)
     work = prefill + laws.mean_steps[rows] / tokens_per_s
-    token_s = np.maximum(prefill - shape.step_s[rows, 0], 1e-9) / (laws.mean_input_tokens * shape.new_factor)[rows]
+    alone = shape.service_s @ laws.weights - shape.step_s[:, 0]
+    token_s = np.maximum(alone, 1e-9) / (laws.mean_input_tokens * shape.new_factor)
+    times = TokenTimes(np.repeat(token_s[:, None, None], TIMED.size, axis=2), np.ones((token_s.size, 1)))
     low = whole(cells, cells.requests_per_s * work / utilization_limit(cells))
-    return Proposal(np.array([float(shape.role.token_budget)]), token_s[:, None], low[:, None])
+    return Proposal(np.array([float(shape.role.token_budget)]), times, low[:, None], low[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +199,9 @@ class SharedPool:
     shape: Shape
     mode: Mode
     budgets: Floats
-    token_s: Floats  # [cells, budgets]
+    token_s: TokenTimes
     least: Floats  # [cells, budgets] workers by load, memory and gaps
+    most: Floats  # [cells, budgets] workers to try at most
     likely: Integers  # the budget to ask about first: of those with the fewest workers the largest, soonest done
     replicas: Floats  # [cells]
     chosen: Integers  # the budget of those
@@ -173,10 +209,11 @@ class SharedPool:
     @classmethod
     def of(cls, cells: Cells, shape: Shape, mode: Mode, one: Proposal) -> SharedPool:
         fits = shape.memory_batch[cells.laws.of_cell] >= 1.0
-        least = np.where(fits[:, None], one.least, np.inf)
+        most = np.ceil(MORE_WORKERS * one.carry) + 16.0
+        least = np.where(fits[:, None] & (one.least <= most), one.least, np.inf)
         likely = np.argmin(least - 1e-6 * np.arange(one.budgets.size), axis=1)
         none = np.full(cells.count, np.inf), np.zeros(cells.count, dtype=np.intp)
-        return cls(cells, shape, mode, one.budgets, one.token_s, least, likely, *none)
+        return cls(cells, shape, mode, one.budgets, one.token_s, least, most, likely, *none)
 
     def bids(self) -> list[Bid]:
         """The likely budget, then all others at once."""
@@ -193,8 +230,8 @@ class SharedPool:
         asked = self.least[chosen] * usd < below[:, None] * (1.0 - 1e-9)
         asked &= (np.arange(self.budgets.size) == self.likely[chosen, None]) ^ others
         place, budget = np.nonzero(asked)
-        cells, low = chosen[place], self.least[chosen[place], budget]
-        high = np.ceil(low * MORE_WORKERS) + 16.0
+        cells = chosen[place]
+        low, high = self.least[cells, budget], self.most[cells, budget]
 
         def holds(part: Integers, replicas: Floats) -> Marks:
             return self._holds(cells[part], budget[part], replicas)
@@ -213,24 +250,24 @@ class SharedPool:
         self.replicas[chosen[better]], self.chosen[chosen[better]] = fewest[better], best[better]
         return np.asarray(fewest * usd)
 
-    def _law(self, cells: Cells, token_s: Floats, budgets: Floats, replicas: Floats) -> Colocated:
+    def _law(self, cells: Cells, budget: Integers, replicas: Floats) -> Colocated:
         """The forms of QUEUEING §4.2-4.3, linearized about the batch that they settle at."""
         shape, laws, rows = self.shape, cells.laws, cells.laws.of_cell
         rate, steps = cells.requests_per_s, laws.mean_steps[rows]
         most = np.maximum(shape.memory_batch[rows], 1.0)
         stretch = (laws.input_factor * shape.new_factor)[rows]
-        prefill = rate / replicas * (laws.mean_input_tokens * shape.new_factor)[rows] * token_s
-        batch = rate / replicas * steps * shape.step_s[rows, 0] * 1.2 / np.maximum(1.0 - prefill, 0.3)
+        prompt_tokens_per_s = rate / replicas * (laws.mean_input_tokens * shape.new_factor)[rows]
+        batch = rate / replicas * steps * shape.step_s[rows, 0]
+        for _ in range(PASSES):
+            prefill = prompt_tokens_per_s * self.token_s.at(rows, budget, batch)
+            batch = shape.batch_at(rows, rate / replicas * steps / np.maximum(1.0 - prefill, 0.3))
+        token_s = self.token_s.at(rows, budget, batch)
+        base, slope = self._tangent(rows, np.clip(batch, 1.0, most))
         lengths = (laws.relative_tokens, laws.weights, steps + 1.0)
         others = shape.role.counted_others
-        for _ in range(PASSES):
-            base, slope = self._tangent(rows, np.clip(batch, 1.0, most))
-            if self.mode == "colocated-chunked":
-                law = chunked(rate, *lengths, base, slope, token_s, budgets, replicas, others, stretch)
-            else:
-                law = whole_prompt(rate, *lengths, base, slope, token_s, replicas, others, stretch)
-            batch = np.where(np.isfinite(law.mean_batch), law.mean_batch, most)
-        return law
+        if self.mode == "colocated-whole-prompt":
+            return whole_prompt(rate, *lengths, base, slope, token_s, replicas, others, stretch)
+        return chunked(rate, *lengths, base, slope, token_s, self.budgets[budget], replicas, others, stretch)
 
     def _tangent(self, rows: Integers, batch: Floats) -> tuple[Floats, Floats]:
         low, high = np.maximum(0.75 * batch, 1.0), 1.25 * batch + 1.0
@@ -243,8 +280,7 @@ class SharedPool:
         if not chosen.size:
             return np.zeros(0, dtype=bool)
         cells = self.cells.at(chosen)
-        token_s, budgets = self.token_s[chosen, budget], self.budgets[budget]
-        law = self._law(cells, token_s, budgets, np.maximum(np.ceil(replicas), 1.0))
+        law = self._law(cells, budget, np.maximum(np.ceil(replicas), 1.0))
         spread, memory = law.gaps.batch, self.shape.memory_batch[cells.laws.of_cell]
         fits = spread.mean + MEMORY_SIGMAS * np.sqrt(spread.variance) <= np.maximum(memory, 1.0)
         ok = law.stable & fits & (law.load <= utilization_limit(cells) * (1.0 + 1e-9))

@@ -113,6 +113,11 @@ class Shape:
         """Tokens per second of a worker that always has so many in its batch, ascending, [laws, points]."""
         return np.maximum.accumulate(self.batches[None, :] / self.step_s, axis=1)
 
+    def batch_at(self, rows: Integers, tokens_per_s: Floats) -> Floats:
+        """Mean batch at a token rate: b with b / t(b) = rate, below one request in proportion."""
+        alone = tokens_per_s * self.step_s[rows, 0]
+        return np.where(alone < 1.0, alone, rows_at(self.steps_per_s, self.grid, rows, tokens_per_s))
+
 
 def shapes(cells: Cells, name: RoleName, basis: str) -> list[Shape]:
     """The worker shapes of a role worth offering, cheapest per unit of work first."""

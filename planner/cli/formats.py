@@ -113,4 +113,4 @@ def _table(result: Document, verbose: int, quiet: int) -> Renderer:
         return lambda seen: gate_text(result, seen.pen, notes=not quiet, inputs=verbose > 0)
     from planner.render.table import report
 
-    return lambda seen: report(result, seen.pen, notes=not quiet, inputs=verbose > 0)
+    return lambda seen: report(result, seen.pen, notes=not quiet, detail=verbose > 0)

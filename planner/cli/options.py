@@ -86,7 +86,7 @@ VerboseOption = Annotated[
         "--verbose",
         count=True,
         show_default=False,
-        help="Add inputs and assumptions with sources; -vv: tracebacks too.",
+        help="Every detail, input and assumption with sources; -vv: tracebacks too.",
     ),
 ]
 QuietOption = Annotated[

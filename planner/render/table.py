@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.render.breakdown import bands_section, memory_section, parts_section, pool_text, pools, pools_section
+from planner.render.brief import doubts, found_words, money_section, time_section
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.cost import cost_section
 from planner.render.imported import imported_section
@@ -45,7 +46,7 @@ def to_text(
     unicode: bool = True,
     color: bool = False,
     notes: bool = True,
-    inputs: bool = False,
+    detail: bool = False,
 ) -> str:
     """Return the report as text with a final newline.
 
@@ -57,26 +58,28 @@ def to_text(
         Columns that prose wraps at. Tables take what their content needs and are never cut.
     unicode, color : bool
         Whether characters outside ASCII and terminal escapes may be written.
-    notes, inputs : bool
-        Whether to print the notes, and the inputs and assumptions with their sources.
+    notes : bool
+        Whether to print the notes.
+    detail : bool
+        Whether to print every latency, part and limit, and the inputs and assumptions with their sources.
     """
-    return report(document, Pen(width, unicode, color), notes=notes, inputs=inputs)
+    return report(document, Pen(width, unicode, color), notes=notes, detail=detail)
 
 
-def report(document: Document, pen: Pen, *, notes: bool = True, inputs: bool = False) -> str:
+def report(document: Document, pen: Pen, *, notes: bool = True, detail: bool = False) -> str:
     """The same, written with `pen`."""
+    held = (_in_full if detail else _in_short)(document, pen) if document["prediction"] else []
     sections = [
         [*_verdict_lines(document, pen), *wrapped(load_words(document), pen.width)],
         _plan(document, pen) if document["plan"] else [],
         _nearest_miss(document, pen),
-        *(_held(document, pen) if document["prediction"] else []),
-        _limits(document, pen) if document["plan"] else [],
+        *held,
         _alternatives(document, pen),
         imported_section(document, pen),
         _notes(document, pen) if notes else [],
-        bands_section(document, pen) if inputs else [],
-        inputs_section(document, pen) if inputs else [],
-        _next(document, pen, inputs),
+        bands_section(document, pen) if detail else [],
+        inputs_section(document, pen) if detail else [],
+        _next(document, pen, detail),
     ]
     lines: list[str] = []
     for section in sections:
@@ -91,8 +94,19 @@ def in_currency(document: Document, text: str) -> str:
     return re.sub(r"\bUSD\b", str(code), text) if code else text
 
 
-def _held(document: Document, pen: Pen) -> list[list[str]]:
-    """The sections that need a prediction."""
+def _in_short(document: Document, pen: Pen) -> list[list[str]]:
+    """What a reader of ten seconds needs: targets, what binds, time, money."""
+    return [
+        _checks(document, pen),
+        resilience_section(document, pen),
+        _binding(document, pen),
+        time_section(document, pen),
+        money_section(document, pen),
+    ]
+
+
+def _in_full(document: Document, pen: Pen) -> list[list[str]]:
+    """The same with every latency, part and limit."""
     return [
         _checks(document, pen),
         resilience_section(document, pen),
@@ -102,6 +116,7 @@ def _held(document: Document, pen: Pen) -> list[list[str]]:
         memory_section(document, pen),
         parts_section(document, pen, "Mean TTFT, where it goes", "ttft_parts_s"),
         parts_section(document, pen, "One decode step, where it goes", "decode_step_parts_s"),
+        _limits(document, pen),
     ]
 
 
@@ -182,7 +197,8 @@ def _plan(document: Document, pen: Pen) -> list[str]:
             batch = f"batch {value_text(pool['mean_batch'], '')}{most} per replica"
         rows.append([name, Cell(pool_text(pool, pen), "bold"), batch])
     lines = [pen.heading(f"Plan: {plan['mode']}, {_count_of(plan['accelerators'], 'accelerator')}")]
-    lines += columns(rows, "lll", pen)
+    lines += columns(rows, "lll", pen) + columns(doubts(document), "lllw", pen)
+    lines += [f"  {line}" for line in found_words(document)]
     return lines if prediction["requests_per_s_max"] is None else [*lines, f"  {capacity_words(prediction)}"]
 
 
@@ -277,22 +293,43 @@ def _latency(document: Document, pen: Pen) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------------ why
 
 
+def _binding(document: Document, pen: Pen) -> list[str]:
+    """Limits that bind, the tightest where none does; those that the plan misses stand above already."""
+    missed = {limit["name"] for limit in (document.get("nearest_miss") or {"missed": ()})["missed"]}
+    open_ = [limit for limit in document["limits"] if limit["name"] not in missed]
+    tight = [limit for limit in open_ if _over(limit) or limit["binding"]]
+    shown = tight or open_[:1]
+    lines = _limit_rows(
+        "What binds" if tight else f"Nothing {'else ' if missed else ''}binds; the nearest limit", shown, pen
+    )
+    more = len(open_) - len(shown)
+    return [*lines, f"  {_count_of(more, 'more limit')} with more slack: -v"] if more else lines
+
+
 def _limits(document: Document, pen: Pen) -> list[str]:
+    return _limit_rows("Limits, tightest first", document["limits"], pen)
+
+
+def _limit_rows(title: str, limits: Sequence[Document], pen: Pen) -> list[str]:
     rows: list[Row] = [[Cell(text, "dim") for text in ("", "", "value", "limit", "slack", "relaxed by")]]
-    for limit in document["limits"]:
-        slack = limit["slack_fraction"]
-        over = limit["value"] is None or (slack is not None and slack < 0)
+    for limit in limits:
+        over = _over(limit)
         rows.append(
             [
                 Cell("over" if over else "binds" if limit["binding"] else "", "bad" if over else "close"),
                 limit_name(limit["name"]),
                 value_text(limit["value"], _unit(limit), "unbounded"),
                 value_text(limit["limit"], _unit(limit)),
-                percent_text(slack, sign=True),
+                percent_text(limit["slack_fraction"], sign=True),
                 limit["what_would_relax_it"],
             ]
         )
-    return [pen.heading("Limits, tightest first"), *columns(rows, "llrrrw", pen)] if len(rows) > 1 else []
+    return [pen.heading(title), *columns(rows, "llrrrw", pen)] if limits else []
+
+
+def _over(limit: Document) -> bool:
+    slack = limit["slack_fraction"]
+    return limit["value"] is None or (slack is not None and slack < 0)
 
 
 def limit_name(name: str) -> str:
@@ -309,10 +346,11 @@ def limit_name(name: str) -> str:
 def _alternatives(document: Document, pen: Pen) -> list[str]:
     rows: list[Row] = []
     for other in document["alternatives"]:
-        first, *more = (pool_text(pool, pen) for _, pool in pools(other))
+        *first, last = (pool_text(pool, pen) for _, pool in pools(other))
         holds = Cell("holds", "good") if other["feasible"] else Cell("misses", "bad")
-        rows.append([other["mode"], first, value_text(other["usd_per_hour"], "USD/h"), holds, other["why_it_lost"]])
-        rows += [["", pool, "", "", ""] for pool in more]
+        told: list[str | Cell] = [other["mode"], value_text(other["usd_per_hour"], "USD/h"), holds]
+        rows += [[told[0], pool, *told[1:], ""] for pool in first]
+        rows.append([*(["", last, "", ""] if first else [told[0], last, *told[1:]]), other["why_it_lost"]])
     return [pen.heading("Alternatives, and why they lost"), *columns(rows, "llrlw", pen)] if rows else []
 
 
@@ -327,16 +365,20 @@ def _notes(document: Document, pen: Pen) -> list[str]:
     return lines if document["notes"] else []
 
 
-def _next(document: Document, pen: Pen, inputs: bool) -> list[str]:
+def _next(document: Document, pen: Pen, detail: bool) -> list[str]:
+    """Commands to go on with, the most useful first."""
     files = document["inputs"]["files"]
     if not files:
         return []
-    command = "size" if document["search"]["candidates"] != 1 else "evaluate"
-    call = f"planner {command} {files[0]['path']}"
-    rows: list[Row] = [[f"{call} --format json --out result.json", Cell("every number, to keep and compare", "dim")]]
-    if not inputs:
-        rows.insert(0, [f"{call} -v", Cell("every assumption, with its source", "dim")])
-    return [pen.heading("Next"), *columns(rows, "ll", pen)]
+    path = files[0]["path"]
+    call = f"planner {'size' if document['search']['candidates'] != 1 else 'evaluate'} {path}"
+    rows: list[tuple[str, str]] = [] if detail else [(f"{call} -v", "every latency, part, limit and assumption")]
+    if document["verdict"] == "feasible":
+        rows.append((f"planner whatif {path}", "other loads and lengths, slower steps, lost workers"))
+        if any(line["verdict"] == "at risk" for line in document["checks"]):
+            rows.append((f"planner size {path} --confidence 0.9", "buy until targets at risk hold nine times of ten"))
+    rows.append((f"{call} --format json --out result.json", "to keep, compare, export and explain"))
+    return [pen.heading("Next"), *columns([[one, Cell(what, "dim")] for one, what in rows], "lw", pen)]
 
 
 def _count_of(number: int, noun: str) -> str:

@@ -140,14 +140,17 @@ def _with_prose(
     lines: list[str] = []
     for row in cells:
         head = _aligned(row[:-1], widths[:-1], align[:-1], pen, indent, gap)
-        if start - gap > pen.table_width:  # even the others do not fit beside each other
+        named = all(cell.tone == "dim" for cell in row)  # names of columns; the prose below needs none
+        if start - gap > pen.table_width and len(widths) > 2:  # even the others do not fit beside each other
+            if named:
+                continue
             said = wrapped("  ".join(cell.text for cell in row if cell.text), pen.table_width - hang)
             lines.extend(" " * (hang if more else indent) + text for more, text in enumerate(said))
             continue
         prose = wrapped(row[-1].text, max(min(pen.width, pen.table_width) - hang, LEAST_PROSE))
         told = [" " * hang + pen.paint(text, row[-1].tone) for text in prose]
         if below or not told:
-            lines += [head.rstrip(), *told]
+            lines += [head.rstrip(), *([] if named else told)]
         else:
             lines += [head + told[0].lstrip(" "), *told[1:]]
     return lines

@@ -11,6 +11,7 @@ from planner.serving.traffic import Traffic
 from planner.sizing.candidates import candidates_of, worker_shapes
 from planner.sizing.limits import target_value
 from planner.sizing.search import Candidate
+from planner.units import format_seconds
 
 
 def why_it_lost(
@@ -35,13 +36,13 @@ def _miss(scenario: Scenario, other: Candidate, prediction: Prediction) -> str:
         if scenario.availability is not None and not scenario.budgets:
             return "too many of its workers fail at once for the availability asked"
         return f"its cheapest plan is over budget by {other.over_budget - 1.0:.0%}"
-    value_ms, limit_ms = target_value(prediction, target) * 1e3, target.limit_s * 1e3
+    value, limit = format_seconds(target_value(prediction, target)), format_seconds(target.limit_s)
     name = f"{target.metric.upper()} {target.statistic.replace('_', '.')}"
     if not np.isfinite(ratio):
         return f"{name} is unbounded: it saturates at its best"
     if ratio <= 1.0:
         return "holds only without the headroom that every pool keeps"
-    return f"{name} {value_ms:.4g} ms against {limit_ms:.4g} ms at its best, {ratio - 1.0:.0%} over"
+    return f"{name} {value} against {limit} at its best, {ratio - 1.0:.0%} over"
 
 
 def does_not_fit(scenario: Scenario, load: Traffic) -> Plan:

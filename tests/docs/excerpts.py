@@ -99,7 +99,7 @@ def _run(command: str) -> str:
             encoding="utf-8",
             cwd=ROOT,
             env={**kept, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "LC_ALL": "C.UTF-8"},
-            timeout=60,
+            timeout=600,
             check=False,
         )
     if done.returncode not in (0, 1):

@@ -12,7 +12,7 @@ from planner.review.document import document
 
 GOLDEN = Path(__file__).with_name("golden")
 REPORTS = {
-    "disaggregated.txt": ("DISAGGREGATED", {"inputs": True}),
+    "disaggregated.txt": ("DISAGGREGATED", {"detail": True}),
     "colocated.txt": ("COLOCATED", {"unicode": False, "width": 80}),
     "infeasible.txt": ("INFEASIBLE", {}),
     "nothing_fits.txt": ("NOTHING_FITS", {}),

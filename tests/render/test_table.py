@@ -78,22 +78,25 @@ def test_missing_price_is_said(colocated_plan: Plan) -> None:
 
 
 def test_breakdowns_sum_to_what_they_break_down(disaggregated_plan: Plan) -> None:
-    text = to_text(document(disaggregated_plan))
+    text = to_text(document(disaggregated_plan), detail=True)
     assert "Mean TTFT, where it goes: 310 ms" in text
     assert "One decode step, where it goes: 18.0 ms" in text
 
 
+@pytest.mark.parametrize("detail", [False, True])
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
-def test_no_word_is_ever_cut(any_plan: Plan, width: int) -> None:
+def test_no_word_is_ever_cut(any_plan: Plan, width: int, detail: bool) -> None:
     def words(columns: int) -> list[str]:
-        return sorted(re.findall(r"[A-Za-z0-9.\-]+", to_text(document(any_plan), width=columns, unicode=False)))
+        return sorted(
+            re.findall(r"[A-Za-z0-9.\-]+", to_text(document(any_plan), width=columns, unicode=False, detail=detail))
+        )
 
     assert words(width) == words(100)
 
 
-@pytest.mark.parametrize("inputs", [False, True])
-def test_ascii_when_asked(any_plan: Plan, inputs: bool) -> None:
-    assert to_text(document(any_plan), unicode=False, inputs=inputs).isascii()
+@pytest.mark.parametrize("detail", [False, True])
+def test_ascii_when_asked(any_plan: Plan, detail: bool) -> None:
+    assert to_text(document(any_plan), unicode=False, detail=detail).isascii()
 
 
 def test_unicode_notes_survive_an_ascii_screen(disaggregated_plan: Plan) -> None:
@@ -115,17 +118,17 @@ def test_quiet_and_verbose(disaggregated_plan: Plan) -> None:
     assert "waits grow fast" in to_text(result)
     assert "waits grow fast" not in to_text(result, notes=False)
     assert "NVIDIA H200 datasheet" not in to_text(result)
-    verbose = to_text(result, inputs=True)
+    verbose = to_text(result, detail=True)
     assert "NVIDIA H200 datasheet" in verbose and "gemm_memory_factor" in verbose and "12" * 32 in verbose
 
 
 def test_saved_result_prints_the_same_report(any_plan: Plan) -> None:
     result = document(any_plan)
-    assert to_text(json.loads(to_json(result)), inputs=True) == to_text(result, inputs=True)
+    assert to_text(json.loads(to_json(result)), detail=True) == to_text(result, detail=True)
 
 
 def test_no_trailing_blanks(any_plan: Plan) -> None:
-    text = to_text(document(any_plan), color=True, inputs=True)
+    text = to_text(document(any_plan), color=True, detail=True)
     assert all(line == line.rstrip() for line in text.splitlines())
     assert text.endswith("\n") and not text.endswith("\n\n")
 

@@ -50,7 +50,7 @@ def test_what_misses_names_the_target_it_misses_most() -> None:
     question = replace(QUESTION, targets=(Target("ttft", "p99", 0.5), Target("itl", "p99_9", 0.008)))
     late = replace(PREDICTION, ttft_s={**PREDICTION.ttft_s, "p99": 0.6}, itl_s={**PREDICTION.itl_s, "p99_9": 0.020})
     sentence = why_it_lost(question, BEST, candidate(9.0, 7), late, feasible=False, basis="rent3y")
-    assert re.search(r"(?i)itl p99\.9.*20 ms against 8 ms.*150% over", sentence), sentence
+    assert re.search(r"(?i)itl p99\.9.*20.0 ms against 8.00 ms.*150% over", sentence), sentence
 
 
 def test_what_is_over_budget_says_so() -> None:

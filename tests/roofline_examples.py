@@ -297,7 +297,7 @@ SGLANG = replace(
     version="0.5.23",
     scheduling="prefill-first",
     memory=SGLANG_RULE,
-    connectors={"nixl": ConnectorRule("multiple", "always")},
+    connectors={"nixl": ConnectorRule("multiple", "always", "prefill")},
 )
 TENSORRT = replace(
     VLLM,
@@ -305,7 +305,7 @@ TENSORRT = replace(
     version="1.3",
     memory=TENSORRT_RULE,
     reserved_output_fraction=1.0,
-    connectors={"nixl": ConnectorRule("any", "always")},
+    connectors={"nixl": ConnectorRule("any", "always", "any")},
 )
 
 

@@ -113,6 +113,9 @@ def why_not_pair(engine: EngineProfile, shape: ModelShape, prefill: Pool, decode
     rule, name = engine.connectors.get(engine.connector), engine.connector
     if rule is None:
         return ""
+    if decode.pp > 1 and (rule.decode_pp == "one" or (rule.decode_pp == "prefill" and decode.pp != prefill.pp)):
+        like = f" or {prefill.pp}" if rule.decode_pp == "prefill" and prefill.pp > 1 else ""
+        return f"decode pp {decode.pp}: {name} on {engine.id} cannot move caches into such workers; use pp 1{like}"
     small, large = sorted((prefill.tp, decode.tp))
     both = f"prefill tp {prefill.tp} and decode tp {decode.tp}"
     if rule.tp == "equal" and small != large:
@@ -174,7 +177,7 @@ def _varied(pool: Pool) -> Iterator[tuple[float, Pool]]:
         for ep in sorted({1, pool.ep, ranks}):
             if ranks % ep:
                 continue
-            replicas = -(-pool.replicas * pool.tp * pool.dp // ranks)
+            replicas = -(-pool.accelerators // ranks)
             batch = -(-pool.max_batch * pool.replicas // replicas // dp) * dp
             changed = replace(pool, tp=tp, dp=dp, pp=1, ep=ep, replicas=replicas, max_batch=batch)
             if changed.accelerators <= 2 * max(pool.accelerators, ranks):

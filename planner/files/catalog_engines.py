@@ -14,6 +14,7 @@ from planner.records import ConnectorRule, DeviceDefault, EngineProfile, MemoryR
 
 _HINTS = get_type_hints(ConnectorRule)
 _TPS, _ABOVE = get_args(_HINTS["tp"]), get_args(_HINTS["prefill_tp_above_decode"])
+_DECODE_PPS = get_args(_HINTS["decode_pp"])
 _KV8 = get_args(get_type_hints(EngineProfile)["kv8_needs_fp8_units"])
 
 
@@ -37,6 +38,7 @@ def _connectors(fields: Fields) -> dict[str, ConnectorRule]:
         found[name] = ConnectorRule(
             tp=inner.text("tp", "any", _TPS, "multiple"),  # type: ignore[arg-type]  # one of the choices
             prefill_tp_above_decode=inner.text("prefill_tp_above_decode", "always", _ABOVE),  # type: ignore[arg-type]
+            decode_pp=inner.text("decode_pp", "one", _DECODE_PPS),  # type: ignore[arg-type]
             source=inner.text("source"),
         )
         inner.refuse_unknown()

@@ -53,6 +53,7 @@ class ConnectorRule:
     tp: Literal["any", "multiple", "equal"]  # of the prefill and the decode worker
     prefill_tp_above_decode: Literal["always", "kv-heads", "latent", "never"]
     # kv-heads: while prefill copies no key-value head; latent: for latent and recurrent attention only
+    decode_pp: Literal["any", "prefill", "one"] = "one"  # prefill: as many stages as the prefill worker, or one
     source: str = ""
 
 

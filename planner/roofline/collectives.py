@@ -63,6 +63,35 @@ def all_to_all_s(rank_tokens: Numbers, top_k: int, hidden: int, ranks: int, byte
     return ALL_TO_ALL_START_UP_S + tokens * (bytes_per_token / bytes_per_s)
 
 
+# Activations from one pipeline stage to the next: share of the one-way scale-up rate (354 of 450 GB/s on Hopper) and of
+# the NIC's (47 of 50) that is reached, and the start-up (MODELLING §4, PP).
+_HOP_SCALEUP_FRACTION = 0.79
+_HOP_NIC_FRACTION = 0.94
+HOP_START_UP_S = 6e-6
+
+
+def hop_bytes_per_s(
+    tp: int, pp: int, scaleup_bytes_per_s: float | None, scaleup_domain: int, nic_bytes_per_s: float | None
+) -> float:
+    """Rate between two pipeline stages [byte/s]; 0 when nothing connects them.
+
+    Over the scale-up fabric when it holds all stages; else each of the tp ranks of a stage sends its slice by its NIC.
+    """
+    if tp * pp <= scaleup_domain and scaleup_bytes_per_s:
+        return _HOP_SCALEUP_FRACTION * scaleup_bytes_per_s
+    return _HOP_NIC_FRACTION * tp * (nic_bytes_per_s or 0.0)
+
+
+def hops_s(tokens: Numbers, hidden: int, stages: int, bytes_per_s: float) -> Floats:
+    """One step's way through `stages` pipeline stages: (p - 1) (6 us + 4 H T / B); exactly 0 with one stage.
+
+    Hidden state and residual of T tokens in bf16 (MODELLING §4, PP).
+    """
+    if stages == 1:
+        return np.zeros_like(np.asarray(tokens, dtype=float))
+    return np.asarray((stages - 1) * (HOP_START_UP_S + 4.0 * hidden * np.asarray(tokens) / bytes_per_s))
+
+
 SET_UP_S = 5e-3  # hand-over between the engines, seen in disaggregated runs (FIDELITY §4)
 LINE_FRACTION = 0.7  # of line rate reached by engine connectors; 0.37-0.98 seen (MODELLING §5)
 

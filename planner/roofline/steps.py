@@ -2,6 +2,9 @@
 
 `decode_batch` and `prefill_tokens` of `step` are per rank (a rank is one attention-data-parallel group of tp
 accelerators); experts and their all-to-all see the tokens of every rank. All arguments broadcast.
+
+With pipeline stages a step is the way of one batch through all of them. A worker of p stages has p batches on their
+way, one in each: it serves like p engines that share its weights and its KV memory (MODELLING §3, pipeline decode).
 """
 
 from __future__ import annotations
@@ -110,6 +113,8 @@ def step(
         "host_s": worker.constants.host_step_s + worker.constants.host_sequence_s * batch,
         "draft_s": _draft_s(worker, batch, context),
     }
+    if worker.pp > 1:
+        parts = {name: worker.stage_factor * part for name, part in parts.items()}
     floor = step_floor_s(worker, batch, context, chunk, prompt, floor_routed, cached)
     return StepTime(**parts, floor_s=np.maximum(floor - sum(parts.values()), 0.0))
 
@@ -306,6 +311,7 @@ def _collectives_s(worker: Worker, tokens: Floats, routed: Floats) -> Floats:
     if worker.dp > 1:
         for kind in worker.experts:
             total = total + kind.count * _exchange_s(worker, kind, tokens, routed)
+    total = total + collectives.hops_s(tokens, worker.shape.hidden, worker.pp, worker.hop_bytes_per_s)
     return worker.constants.collective_factor * total
 
 

@@ -1,4 +1,4 @@
-"""A worker: one model on tp x dp accelerators, with every constant a step needs looked up once."""
+"""A worker: one model on tp x pp x dp accelerators, with every constant a step needs looked up once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planner.records import (
     SoftmaxAttention,
     Speculation,
 )
-from planner.roofline.collectives import all_to_all_bytes_per_s
+from planner.roofline.collectives import all_to_all_bytes_per_s, hop_bytes_per_s
 from planner.roofline.efficiency import compute_dtype, quantizes_activations
 from planner.roofline.kinds import ExpertsKind, Gemms, LatentKind, Link, RecurrentKind, SoftmaxKind
 from planner.roofline.lookup import Lookup
@@ -54,6 +54,7 @@ class Worker:
     all_gather: Link | None  # None: attention is not spread, or the ranks share no scale-up fabric
     reduce_scatter: Link | None
     all_to_all_bytes_per_s: float
+    hop_bytes_per_s: float  # from one pipeline stage to the next; 0: one stage
     trust: str  # of the least trusted constants: high | medium | low
     speculation: Speculation | None = None
     expert_imbalance_factor: float = 1.0  # tokens of the fullest expert rank over the mean
@@ -61,6 +62,11 @@ class Worker:
     @property
     def accelerators(self) -> int:
         return self.tp * self.pp * self.dp
+
+    @property
+    def stage_factor(self) -> float:
+        """How much longer `pp` stages take when all wait for the fullest one: 1 where layers divide evenly."""
+        return self.pp * float(ranks.fullest_stage_fraction(self.shape, self.pp))
 
     @property
     def verified_tokens(self) -> int:
@@ -128,6 +134,7 @@ def build_worker(
         all_gather=lookup.link("all_gather", tp * dp) if gathers else None,
         reduce_scatter=lookup.link("reduce_scatter", tp * dp) if gathers else None,
         all_to_all_bytes_per_s=_all_to_all(accelerator, tp * dp) if spread else 0.0,
+        hop_bytes_per_s=_hop(accelerator, tp, pp) if pp > 1 else 0.0,
         trust=lookup.trust,
         speculation=speculation,
         expert_imbalance_factor=expert_imbalance_factor,
@@ -135,12 +142,8 @@ def build_worker(
 
 
 def _refuse(shape: ModelShape, accelerator: Accelerator, tp: int, pp: int, ep: int, dp: int) -> None:
-    if pp != 1:
-        raise FieldError("pp", f"pipeline parallelism {pp} has no step model; use tp, ep or dp")
-    reason = ranks.why_not(shape, tp, pp, ep, dp)
-    if reason:
-        degree = reason.split()[0]
-        raise FieldError(degree if degree in ("tp", "ep", "dp") else "ep", reason)
+    for degree, reason in ranks.obstacles(shape, tp, pp, ep, dp):
+        raise FieldError(degree, reason)
     outside = outside_domain(accelerator, tp)
     if outside:
         raise FieldError("tp", outside)
@@ -158,6 +161,15 @@ def _all_to_all(accelerator: Accelerator, count: int) -> float:
     )
     if rate <= 0:
         raise FieldError("dp", f"{accelerator.id} has no network for {count} of them")
+    return rate
+
+
+def _hop(accelerator: Accelerator, tp: int, pp: int) -> float:
+    rate = hop_bytes_per_s(
+        tp, pp, accelerator.scaleup_bytes_per_s, accelerator.scaleup_domain, accelerator.nic_bytes_per_s
+    )
+    if rate <= 0:
+        raise FieldError("pp", f"{accelerator.id} has no network between pipeline stages")
     return rate
 
 

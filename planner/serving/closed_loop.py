@@ -327,6 +327,8 @@ def worker_of(run: ClosedLoop, pool: Pool, accelerator: Accelerator, made: Worke
     FieldError
         The model, the accelerator or the engine cannot be split so.
     """
+    if pool.pp > 1:
+        raise FieldError("pp", f"pp {pool.pp}: closed loops of pipeline stages are not predicted; use pp 1")
     split = (pool.tp, pool.pp, pool.ep, pool.dp)
     key = (run.model.id, run.weights, run.kv_dtype, accelerator.id, run.engine.id, *split)
     if key not in made:

@@ -40,15 +40,19 @@ MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANT
 class ColocatedLaw:
     """A colocated pool at token budgets and replicas; the law's points are (budgets C, replicas m, windows w).
 
-    Every worker is one server: colocated pools with attention DP are refused (`refusals.LOCKSTEP`).
+    Every batch of a worker is one server: colocated pools with attention DP are refused (`refusals.LOCKSTEP`).
     """
 
     role: Role
     mode: Mode
     budgets: Floats  # (C,) tokens of one step of the worker
-    replicas: Floats  # (m,)
+    replicas: Floats  # (m,) workers
     law: Colocated
     prefill_token_s: Floats  # (C, m, w) what one prompt token adds to a step
+
+    @property
+    def servers(self) -> Floats:
+        return self.replicas * self.role.batches
 
     @cached_property
     def token_weights(self) -> Floats:
@@ -71,7 +75,7 @@ class ColocatedLaw:
     def prefill_share(self) -> Floats:
         """(C, m, w): share of a worker's time that prompt tokens add to its steps."""
         traffic = self.role.traffic
-        tokens_per_s = traffic.window_requests_per_s / self.replicas[:, None] * traffic.mean_new_tokens
+        tokens_per_s = traffic.window_requests_per_s / self.servers[:, None] * traffic.mean_new_tokens
         return np.minimum(self.prefill_token_s * tokens_per_s, 1.0)
 
     @cached_property
@@ -80,6 +84,7 @@ class ColocatedLaw:
 
     @cached_property
     def mean_batch(self) -> Floats:
+        """Mean size of one batch; a worker has `role.batches` of them."""
         return np.asarray(self.law.mean_batch @ self.role.traffic.window_weights)
 
     def itl_quantile_s(self, q: float) -> Floats:
@@ -135,7 +140,7 @@ class ColocatedLaw:
         def routed(servers: Floats, arrivals_per_s: Floats, law: ServiceLaw) -> Wait:
             return fewest_in_flight(servers, arrivals_per_s, law, others)
 
-        return backlog_composite(times_s, prompts_s, self.replicas[asked], duration_s, service, routed)
+        return backlog_composite(times_s, prompts_s, self.servers[asked], duration_s, service, routed)
 
     def _work_s(self, index: int) -> Floats:
         """Engine time that a prompt of each atom claims while others wait: whole, or its share of full steps.
@@ -146,7 +151,7 @@ class ColocatedLaw:
         if self.mode == "colocated-whole-prompt":
             return role.service_s
         tokens_per_s = np.maximum(traffic.window_requests_per_s * traffic.mean_new_tokens, 1e-12)
-        per_token_s = (self.law.load[index] / tokens_per_s) @ self.token_weights * self.replicas
+        per_token_s = (self.law.load[index] / tokens_per_s) @ self.token_weights * self.servers
         usable = self.usable[index]
         return role.chunk_work_tokens * float(per_token_s[usable].max() if usable.any() else per_token_s[-1])
 
@@ -180,6 +185,7 @@ def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> 
     traffic = role.traffic
     rate = np.asarray(traffic.window_requests_per_s)[None, None, :]
     budget, count = np.asarray(budgets, dtype=float)[:, None, None], np.asarray(replicas, dtype=float)[None, :, None]
+    count = count * role.batches
     shape = np.broadcast_shapes(rate.shape, budget.shape, count.shape)
     largest = max(role.memory_batch, 2)
     curve = role.decode_curve_s(largest)
@@ -332,10 +338,10 @@ def _state(pool: ColocatedLaw, first: Mark) -> PoolState:
     trust, reason = _trust(pool, first)
     return PoolState(
         utilization=float(pool.utilization[0, 0]),
-        mean_batch=mean,
+        mean_batch=mean * role.batches,
         kv_capacity_tokens=role.kv_capacity_tokens,
-        kv_mean_tokens=mean * role.traffic.context_moments[0],
-        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / role.kv_bytes_per_resident_token,
+        kv_mean_tokens=mean * role.batches * role.traffic.context_moments[0],
+        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / role.kv_bytes_per_resident_token * role.batches,
         memory_bytes=role.memory.parts(),
         trust=trust,
         trust_reason=reason,
@@ -352,7 +358,7 @@ def _trust(pool: ColocatedLaw, first: Mark) -> Mark:
 def _notes(pool: ColocatedLaw, seen: Doubts) -> tuple[Note, ...]:
     reasons = dict.fromkeys(reason for _, reason in (seen.gaps, seen.pace, *seen.edges.values()) if reason)
     notes = [Note("caution", reason) for reason in reasons if reason != seen.first[1]]
-    if pool.replicas[0] > 1 and pool.role.counted_others:
+    if pool.servers[0] > 1 and pool.role.counted_others:
         notes.append(Note("info", ROUTER_NOTE))
     return tuple(notes)
 
@@ -379,7 +385,7 @@ def _saturated(pool: ColocatedLaw) -> Outcome:
     largest = float(role.memory_batch)
     state = PoolState(
         utilization=float(pool.utilization[0, 0]),
-        mean_batch=largest,
+        mean_batch=largest * role.batches,
         kv_capacity_tokens=role.kv_capacity_tokens,
         kv_mean_tokens=role.kv_capacity_tokens,
         kv_p99_tokens=role.kv_capacity_tokens,

@@ -58,8 +58,9 @@ class PrefillLaw:
 def prefill_law(role: Role, replicas: Floats) -> PrefillLaw:
     """M/G/k with the whole service histogram, join-shortest-queue, on moving load where there is a trace.
 
-    Each attention-DP rank prefills its own prompt, so servers = replicas * dp (HOUSE §7), which step together: a
-    prompt also waits for the step in progress, and its own steps last as long as the slowest rank's.
+    Each attention-DP rank and each pipeline stage prefills its own prompt, so servers = replicas * dp * pp (HOUSE §7).
+    Ranks step together: a prompt also waits for the step in progress, and its own steps last as long as the slowest
+    rank's.
     Source: QUEUEING §2-3, MODELLING §7.2, `queueing.lockstep_wait`.
     """
     traffic = role.traffic
@@ -72,7 +73,7 @@ def prefill_law(role: Role, replicas: Floats) -> PrefillLaw:
         return PrefillLaw(role, counts, together or _stationary(role, counts), own_s)
     times_s, work_s, duration_s = trace_work(traffic, role.service_s)
     service = ServiceLaw(role.service_s, traffic.input_weights)
-    wait = backlog_composite(times_s, work_s, counts * role.dp, duration_s, service)
+    wait = backlog_composite(times_s, work_s, counts * role.dp * role.batches, duration_s, service)
     if together is not None:
         own_s = own_s + np.where(together.load < 1.0, together.residual_s, together.step_s)[:, None]
     return PrefillLaw(role, counts, wait, own_s)
@@ -80,12 +81,12 @@ def prefill_law(role: Role, replicas: Floats) -> PrefillLaw:
 
 def _stationary(role: Role, replicas: Floats) -> Wait:
     service = ServiceLaw(role.service_s, role.traffic.input_weights)
-    return join_shortest_queue(replicas, role.traffic.requests_per_s, service)
+    return join_shortest_queue(replicas * role.batches, role.traffic.requests_per_s, service)
 
 
 @dataclass(frozen=True, eq=False)
 class DecodeLaw:
-    """The decode pool at each entry of `replicas`, for one batch cap."""
+    """The decode pool at each entry of `replicas`, for one cap of each batch."""
 
     role: Role
     replicas: Floats
@@ -119,6 +120,7 @@ class DecodeLaw:
 
     @cached_property
     def mean_batch(self) -> Floats:
+        """Mean size of one batch; a worker has `role.batches` of them."""
         return np.asarray(self.batch.mean_batch) @ self.role.traffic.window_weights
 
     @cached_property
@@ -145,7 +147,7 @@ def decode_law(role: Role, replicas: Floats, max_batch: int) -> DecodeLaw:
         traffic.window_requests_per_s,
         traffic.mean_steps,
         role.decode_curve_s(max_batch),
-        np.asarray(replicas, dtype=float),
+        np.asarray(replicas, dtype=float) * role.batches,
         steps_law=traffic.steps_law,
     )
     return DecodeLaw(role, replicas, max_batch, law)
@@ -239,9 +241,9 @@ def requests_per_s_max(prefill: Role, decode: Role, replicas: tuple[int, int], m
         batches, and the network's share  (MODELLING §7)
     """
     traffic = prefill.traffic
-    prompts_per_s = replicas[0] * prefill.dp / float(traffic.input_weights @ prefill.service_s)
+    prompts_per_s = replicas[0] * prefill.dp * prefill.batches / float(traffic.input_weights @ prefill.service_s)
     full_s = float(decode.decode_curve_s(max_batch)[-1])
-    return min(prompts_per_s, replicas[1] * max_batch / (traffic.mean_steps * full_s))
+    return min(prompts_per_s, replicas[1] * decode.batches * max_batch / (traffic.mean_steps * full_s))
 
 
 def _ttft_parts(first: PrefillLaw, second: DecodeLaw, moved: Transfer) -> dict[str, float]:
@@ -275,7 +277,7 @@ def _step_parts(role: Role, mean_batch: float) -> dict[str, float]:
 
 def _prefill_state(law: PrefillLaw) -> PoolState:
     """The prefill pool's first entry. A rank holds the prompt it works on, seen by the time that prompts take."""
-    role = law.role
+    role, prompts = law.role, law.role.dp * law.role.batches
     tokens, busy = role.traffic.input_tokens, float(law.utilization[0])
     by_time = role.traffic.input_weights * role.service_s
     by_time = by_time / by_time.sum()
@@ -285,10 +287,10 @@ def _prefill_state(law: PrefillLaw) -> PoolState:
     trust, reason = worst((of_wait, _ranks_mark(law)))
     return PoolState(
         utilization=busy,
-        mean_batch=busy * role.dp,
-        kv_capacity_tokens=role.memory.kv_bytes / float(role.kv_bytes_on_rank(np.array([held]))[0]) * held * role.dp,
-        kv_mean_tokens=busy * held * role.dp,
-        kv_p99_tokens=p99 * role.dp,
+        mean_batch=busy * prompts,
+        kv_capacity_tokens=role.memory.kv_bytes / float(role.kv_bytes_on_rank(np.array([held]))[0]) * held * prompts,
+        kv_mean_tokens=busy * held * prompts,
+        kv_p99_tokens=p99 * prompts,
         memory_bytes=role.memory.parts(),
         trust=trust,
         trust_reason=reason,
@@ -306,10 +308,10 @@ def _decode_state(law: DecodeLaw, staging_tokens: float) -> PoolState:
     utilization = float(law.utilization[0])
     return PoolState(
         utilization=utilization,
-        mean_batch=float(law.mean_batch[0]),
+        mean_batch=float(law.mean_batch[0]) * role.batches,
         kv_capacity_tokens=role.kv_capacity_tokens,
-        kv_mean_tokens=float(law.mean_batch[0]) * role.traffic.context_moments[0] + staging_tokens,
-        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / per_token * role.dp + staging_tokens,
+        kv_mean_tokens=float(law.mean_batch[0]) * role.batches * role.traffic.context_moments[0] + staging_tokens,
+        kv_p99_tokens=min(p99_bytes, role.memory.kv_bytes) / per_token * role.dp * role.batches + staging_tokens,
         memory_bytes=role.memory.parts(),
         trust="caution" if utilization > 0.9 else "ok",
         trust_reason="the full batch is over 90 % busy in the worst window" if utilization > 0.9 else "",

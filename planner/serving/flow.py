@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from planner.errors import FieldError
 from planner.records import Deployment, Floats, Scenario, Workload
 from planner.roofline.collectives import SET_UP_S
 from planner.serving.predict import bound_roles
@@ -243,7 +244,9 @@ class Loaded:
 
 
 def plant_of(scenario: Scenario, deployment: Deployment) -> Plant:
-    """Raises FieldError when the deployment cannot run."""
+    """Raises FieldError when the deployment cannot run, or has pipeline stages, which this flow does not know."""
+    if any(pool.pp > 1 for pool in deployment.pools):
+        raise FieldError("deployment", "caches of workers with pipeline stages are not followed; use pp 1")
     nothing = with_hits(scenario.workload, [0.0] * (1 + len(scenario.tiers)), scenario.engine.memory.block_tokens)
     prefill, decode = bound_roles(scenario, deployment, scenario_traffic(replace(scenario, workload=nothing)))
     return Plant(scenario, deployment, prefill, decode)

@@ -155,8 +155,9 @@ def _accelerator(scenario: Scenario, name: str, pool: Pool) -> Accelerator:
 
 
 def _batch(role: Role, pool: Pool) -> int:
-    """The batch cap of a worker: what is given, within what memory holds."""
-    return min(pool.max_batch, role.memory_batch) if pool.max_batch else role.memory_batch
+    """The cap of each batch of a worker: its share of what is given, within what memory holds."""
+    given = -(-pool.max_batch // role.batches)
+    return min(given, role.memory_batch) if given else role.memory_batch
 
 
 def _notes(scenario: Scenario, deployment: Deployment, middle: Outcome) -> tuple[Note, ...]:

@@ -46,7 +46,7 @@ class Role:
     token_budget: int
     step_factor: float
     reserved_output_fraction: float
-    engine_max_batch: int  # per rank
+    engine_max_batch: int  # per rank and batch
     counted_others: float = 1.0  # share of the decoding requests that the router goes by, beside waiting prompts
     decode_reserved_tokens: int = 0  # kept free for each request of a decode pool
     tiers: tuple[TierAccess, ...] = ()  # below its memory; those that the traffic's prompts are fetched from
@@ -56,8 +56,13 @@ class Role:
         return self.worker.dp
 
     @property
+    def batches(self) -> int:
+        """Batches that a worker has on their way at once, one in each pipeline stage: each a server of its own."""
+        return self.worker.pp
+
+    @property
     def worker_accelerators(self) -> int:
-        return self.worker.tp * self.worker.pp * self.worker.dp
+        return self.worker.accelerators
 
     @cached_property
     def prefill_time(self) -> PrefillTime:
@@ -212,9 +217,13 @@ class Role:
         return first, second, third
 
     def kv_bytes_on_rank(self, tokens: Floats) -> Floats:
-        """Bytes on each rank of the group that holds a sequence of `tokens` [bytes]."""
+        """Bytes that a sequence of `tokens` takes on each rank of its group, of the room of one batch [bytes].
+
+        A stage holds its layers of the sequences of every batch, so each batch has 1 / pp of the room.
+        """
         worker = self.worker
-        return np.asarray(kv_bytes_per_rank(worker.shape, worker.kv_dtype, worker.tp, worker.pp, tokens))
+        held = kv_bytes_per_rank(worker.shape, worker.kv_dtype, worker.tp, worker.pp, tokens)
+        return np.asarray(held) * self.batches
 
     @cached_property
     def kv_bytes_per_resident_token(self) -> float:
@@ -225,15 +234,15 @@ class Role:
     def kv_capacity_tokens(self) -> float:
         """Tokens the worker's KV pool holds at the residents' mean mix [tokens].
 
-        Id: kv.capacity_tokens.  KV pool of a rank / bytes per token held there, at the residents' mean mix, * dp
+        Id: kv.capacity_tokens.  KV pool of a rank / bytes per token held there, at the residents' mean mix, * dp * pp
             (QUEUEING §5)
         """
-        return self.memory.kv_bytes / self.kv_bytes_per_resident_token * self.dp
+        return self.memory.kv_bytes / self.kv_bytes_per_resident_token * self.dp * self.batches
 
     @cached_property
     def longest_request_bytes(self) -> float:
         """KV of the longest request on each rank that holds it; of its prompt alone in a prefill pool [bytes]."""
-        return float(np.ravel(self.kv_bytes_on_rank(np.array([self._longest_tokens])))[0])
+        return float(np.ravel(self.kv_bytes_on_rank(np.array([self._longest_tokens])))[0]) / self.batches
 
     @property
     def _longest_tokens(self) -> float:
@@ -261,7 +270,7 @@ class Role:
 
     @cached_property
     def memory_batch(self) -> int:
-        """Largest batch of the worker whose KV fits `MEMORY_QUANTILE` of the time; 0 when not even one does."""
+        """Largest of a worker's batches whose KV fits `MEMORY_QUANTILE` of the time; 0 when not even one does."""
         pool_bytes = self.memory.kv_bytes
         if self.name == "colocated":
             pool_bytes -= self._prompt_bytes_in_flight()
@@ -341,7 +350,7 @@ def build_role(
         of_pool = error.field in degrees or error.field.startswith("accelerator")
         raise FieldError(f"deployment.{name}.{error.field}" if of_pool else error.field, error.message) from error
     budget = pool.token_budget or engine.token_budget
-    max_batch_per_rank = -(-(pool.max_batch or engine.max_batch) // pool.dp)
+    max_batch_per_rank = -(-(pool.max_batch or engine.max_batch) // (pool.dp * pool.pp))
     return Role(
         name=name,
         accelerator=accelerator,
@@ -354,7 +363,7 @@ def build_role(
         token_budget=budget,
         step_factor=step_factor,
         reserved_output_fraction=engine.reserved_output_fraction,
-        engine_max_batch=engine.max_batch,
+        engine_max_batch=max(engine.max_batch // pool.pp, 1),
         counted_others=0.0 if scenario.router == "queue-aware" else 1.0,
         decode_reserved_tokens=engine.decode_reserved_tokens,
         tiers=tuple(access(tier, worker, scenario.network_bytes_per_s) for tier in scenario.tiers)

@@ -52,7 +52,7 @@ def doubts(pool: ColocatedLaw) -> Doubts:
         for name, q in PROBABILITY.items()
     }
     plain_s = float(pool.law.gaps.decode_s[0, 0] @ weights)
-    shared = shared_mark(mean_gap_s - plain_s, mean_gap_s, float(pool.replicas[0]))
+    shared = shared_mark(mean_gap_s - plain_s, mean_gap_s, float(pool.servers[0]))
     short = short_mark(behind_s, mean_gap_s, _unevenness(pool))
     return Doubts(gaps=worst((bent, shared)), first=worst((bent, packed)), pace=short, edges=edges)
 
@@ -75,7 +75,7 @@ def _packed(pool: ColocatedLaw) -> Mark:
         return OK
     traffic = pool.role.traffic
     at = (0, 0, int(np.argmax(traffic.window_requests_per_s)))
-    rate = float(traffic.window_requests_per_s[at[2]]) / float(pool.replicas[0])
+    rate = float(traffic.window_requests_per_s[at[2]]) / float(pool.servers[0])
     prompt_s = float(pool.prefill_token_s[at]) * traffic.mean_new_tokens
     own_s = float(pool.law.own_s[at] @ pool.law.own_weights)
     return packed_mark(rate, 2.0 * float(pool.law.residual_s[at]), prompt_s, own_s)

@@ -176,7 +176,7 @@ def _saved_accelerators(role: Role) -> list[float]:
         )
         for cached in found
     ]
-    per_s = traffic.requests_per_s * role.step_factor * role.worker_accelerators / role.dp / HEADROOM_FRACTION
+    per_s = traffic.requests_per_s * role.step_factor * role.worker.tp / HEADROOM_FRACTION
     return [per_s * (before - after) for before, after in pairwise(times)]
 
 

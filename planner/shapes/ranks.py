@@ -156,8 +156,10 @@ def obstacles(
     yield from low
     if low:
         return
-    if pp > 1:
-        yield "pp", f"pp {pp}: pipeline parallelism is not priced yet; use pp 1"
+    if pp > layer_count(shape):
+        yield "pp", f"pp {pp}: {shape.id} has {layer_count(shape)} layers, and a stage needs one; use a smaller pp"
+    elif pp > 1 and dp > 1:
+        yield "pp", f"pp {pp} with dp {dp}: stages of ranks that wait for each other are not priced; use pp 1 or dp 1"
     split, copied = _why_not_tp(shape, tp), _why_not_dp(shape, dp)
     if split:
         yield "tp", split

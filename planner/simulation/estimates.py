@@ -26,6 +26,9 @@ class Estimate:
     def half_width(self) -> float:
         return (self.high - self.low) / 2.0
 
+    def times(self, factor: float) -> Estimate:
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
 
 Statistics = Mapping[str, Estimate]
 

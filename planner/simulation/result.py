@@ -114,13 +114,13 @@ def failure_simulation(run: Run, times: Latencies, begin_s: float, end_s: float,
     )
 
 
-def pool_simulation(log: Log, replicas: int, begin_s: float, end_s: float) -> PoolSimulation:
-    """Time averages per worker over the window."""
+def pool_simulation(log: Log, replicas: int, batches: int, begin_s: float, end_s: float) -> PoolSimulation:
+    """Time averages per worker over the window; a worker has a batch on its way in each of its pipeline stages."""
     table = log.state_table()
     table = table[(table[:, 0] >= begin_s) & (table[:, 0] < end_s)]
     edges = np.linspace(begin_s, end_s, BUSY_SLICES + 1)
     piece = np.clip(np.searchsorted(edges, table[:, 0], side="right") - 1, 0, BUSY_SLICES - 1)
-    whole_s = (end_s - begin_s) * replicas
+    whole_s = (end_s - begin_s) * replicas * batches
 
     def share(values: Floats) -> Estimate:
         parts = np.bincount(piece, weights=values, minlength=BUSY_SLICES) / (whole_s / BUSY_SLICES)
@@ -131,8 +131,8 @@ def pool_simulation(log: Log, replicas: int, begin_s: float, end_s: float) -> Po
     idle_s = max(whole_s - float(duration.sum()), 0.0)
     return PoolSimulation(
         utilization=share(table[:, 1]),
-        mean_batch=share(table[:, 1] * table[:, 2]),
-        kv_tokens=statistics(*_with_idle(table[order, 3], duration, idle_s)),
+        mean_batch=share(table[:, 1] * table[:, 2]).times(batches),
+        kv_tokens=statistics(*_with_idle(table[order, 3] * batches, duration, idle_s)),
         preemptions=log.preemptions,
         most_kv_bytes=log.most_kv_bytes,
     )

@@ -176,7 +176,7 @@ def _failure(deployment: Deployment, setting: Setting, requests: Requests) -> Fa
     if setting.clients:
         raise FieldError("--fail", "a failure is simulated under open arrivals only; leave out --clients")
     first_s, last_s = (float(requests.arrival_s[at]) for at in (requests.first, requests.last - 1))
-    return Failure(setting.fail == "prefill", setting.fail_workers, (first_s + last_s) / 2.0)
+    return Failure(setting.fail == "prefill", setting.fail_workers * pool.pp, (first_s + last_s) / 2.0)
 
 
 # ------------------------------------------------------------------------------------------------------------ building
@@ -220,14 +220,16 @@ def _role(scenario: Scenario, name: RoleName, pool: Pool, policy: Policy, longes
     )
     budget = pool.token_budget or engine.token_budget
     batch = min(-(-(pool.max_batch or engine.max_batch * pool.dp) // pool.dp), engine.max_batch)
+    batch = -(-batch // pool.pp)
     room = memory(worker, engine, token_budget=budget, max_batch=batch, role=name)
     if not room.fits:
         raise FieldError(f"deployment.{name}", room.why_it_does_not_fit)
     gives_away = name == "prefill"
     per_step = scenario.speculation.step_tokens if scenario.speculation and not gives_away else 1.0
-    schedule = Schedule(policy, budget, batch, np.inf if gives_away else room.kv_bytes, gives_away, per_step)
+    schedule = Schedule(policy, budget, batch, np.inf if gives_away else room.kv_bytes / pool.pp, gives_away, per_step)
     law = TabulatedSteps(worker, 0 if gives_away else batch, budget, longest_tokens)
-    return _Role(pool, worker, PoolPlan(law, pool.replicas, pool.dp, schedule), _nic(scenario, accelerator, pool))
+    plan = PoolPlan(law, pool.replicas * pool.pp, pool.dp, schedule)  # a batch in each stage: a server of its own
+    return _Role(pool, worker, plan, _nic(scenario, accelerator, pool))
 
 
 def _accelerator(scenario: Scenario, name: str, pool: Pool) -> Accelerator:
@@ -310,12 +312,12 @@ def _result(
     begin_s, end_s = window(run)
     per_step = decode.plan.schedule.step_tokens
     itl_s = itl_statistics(run.decode, begin_s, end_s)
-    second = pool_simulation(run.decode, decode.pool.replicas, begin_s, end_s)
-    times = accounts.latencies(run, itl_s["mean"].value, second.mean_batch.value)
+    second = pool_simulation(run.decode, decode.pool.replicas, decode.pool.pp, begin_s, end_s)
+    times = accounts.latencies(run, itl_s["mean"].value, second.mean_batch.value / decode.pool.pp)
     measured = run.requests.last - run.requests.first
     first = None
     if prefill is not None and run.prefill is not None:
-        first = pool_simulation(run.prefill, prefill.pool.replicas, begin_s, end_s)
+        first = pool_simulation(run.prefill, prefill.pool.replicas, prefill.pool.pp, begin_s, end_s)
     return Simulation(
         ttft_s=statistics(times.ttft_s),
         itl_s=itl_s,

@@ -59,15 +59,22 @@ class DecodeColumns:
 def roles(scenario: Scenario, traffic: Traffic, name: RoleName) -> Iterator[tuple[Pool, Role]]:
     """Every worker of a role that the model, the memory and the engine allow, smallest first."""
     for accelerator in candidates_of(scenario, name):
-        for shape in worker_shapes(scenario, accelerator):
-            if why_not_worker(scenario.engine, scenario.model, shape, name, scenario.weights):
-                continue
-            try:
-                role = build_role(scenario, traffic, name, shape, accelerator)
-            except FieldError:
-                continue
-            if not role.why_it_does_not_fit:
-                yield shape, role
+        found = list(_that_fit(scenario, traffic, name, worker_shapes(scenario, accelerator), accelerator))
+        yield from found or _that_fit(scenario, traffic, name, staged_shapes(accelerator), accelerator)
+
+
+def _that_fit(
+    scenario: Scenario, traffic: Traffic, name: RoleName, shapes: Iterable[Pool], accelerator: Accelerator
+) -> Iterator[tuple[Pool, Role]]:
+    for shape in shapes:
+        if why_not_worker(scenario.engine, scenario.model, shape, name, scenario.weights):
+            continue
+        try:
+            role = build_role(scenario, traffic, name, shape, accelerator)
+        except FieldError:
+            continue
+        if not role.why_it_does_not_fit:
+            yield shape, role
 
 
 def candidates_of(scenario: Scenario, name: RoleName) -> tuple[Accelerator, ...]:
@@ -99,6 +106,18 @@ def worker_shapes(scenario: Scenario, accelerator: Accelerator) -> Iterator[Pool
         tp *= 2
 
 
+def staged_shapes(accelerator: Accelerator) -> Iterator[Pool]:
+    """Pipeline stages as wide as the scale-up domain, for models that no single domain holds; fewest stages first.
+
+    Where a domain holds the model stages are not tried: each adds a wait and none makes a step shorter.
+    """
+    tp = 2 ** int(np.log2(min(accelerator.scaleup_domain, MAX_WORKER_ACCELERATORS)))
+    pp = 2
+    while tp * pp <= MAX_WORKER_ACCELERATORS:
+        yield Pool(accelerator.id, 1, tp=tp, pp=pp)
+        pp *= 2
+
+
 def pool_sizes(load: float) -> Floats:
     """Pool sizes from the smallest with headroom: every one at first, then a growing stride up to LARGEST_POOL times.
 
@@ -113,7 +132,7 @@ def prefill_columns(
     scenario: Scenario, traffic: Traffic, targets: Sequence[Target], pool: Pool, role: Role
 ) -> PrefillColumns:
     """TTFT of one prefill shape, before what the decode pool adds, at every size."""
-    load = traffic.requests_per_s * float(traffic.input_weights @ role.service_s) / role.dp
+    load = traffic.requests_per_s * float(traffic.input_weights @ role.service_s) / (role.dp * role.batches)
     law = prefill_law(role, pool_sizes(load))
     after_s = exposed_s(role, transfer_rate(role, role, scenario.network_bytes_per_s)) + role.fetch_s()
     columns = {
@@ -143,7 +162,7 @@ def decode_columns(
     """ITL and TPOT of one decode shape and batch cap at every size."""
     step_s = role.decode_curve_s(max_batch)
     steps_per_s = float(traffic.window_requests_per_s.max()) * traffic.mean_steps
-    workers_at_batch = steps_per_s * step_s / np.arange(1.0, max_batch + 1.0)
+    workers_at_batch = steps_per_s * step_s / np.arange(1.0, max_batch + 1.0) / role.batches
     law = decode_law(role, pool_sizes(float(workers_at_batch[-1])), max_batch)
     cap = np.maximum(law.largest_batch, _batch_with_headroom(workers_at_batch, law.replicas))
     latency: dict[tuple[str, str], Floats] = {}
@@ -164,7 +183,7 @@ def decode_columns(
         latency_s=latency,
         mean_itl_s=law.mean_itl_s,
         shift_s=ttft_shift_s(role, law.mean_itl_s, law.mean_batch),
-        max_batch=np.minimum(_whole_per_rank(cap, role.dp), max_batch),
+        max_batch=np.minimum(_whole_per_rank(cap, role.dp), max_batch) * role.batches,
     )
 
 

@@ -98,7 +98,8 @@ def _merits(role: Role) -> tuple[float, float]:
     """Step time of a lone request, and worker-seconds of a mean request: its prefill and its share of full batches."""
     curve = role.decode_curve_s(max(min(role.memory_batch, 512), 1))
     prefill_s = float(role.traffic.input_weights @ role.service_s)
-    return float(curve[0]), prefill_s + role.traffic.mean_steps * float(np.min(curve / np.arange(1, curve.size + 1)))
+    decode_s = role.traffic.mean_steps * float(np.min(curve / np.arange(1, curve.size + 1)))
+    return float(curve[0]), (prefill_s + decode_s) / role.batches
 
 
 def _sizes(role: Role, traffic: Traffic) -> Floats:

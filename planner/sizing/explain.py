@@ -8,7 +8,7 @@ from planner.errors import FieldError
 from planner.records import Accelerator, Limit, Note, Plan, Prediction, Scenario
 from planner.serving.role import build_role
 from planner.serving.traffic import Traffic
-from planner.sizing.candidates import candidates_of, worker_shapes
+from planner.sizing.candidates import candidates_of, staged_shapes, worker_shapes
 from planner.sizing.limits import target_value
 from planner.sizing.search import Candidate
 from planner.units import format_seconds
@@ -65,7 +65,7 @@ def does_not_fit(scenario: Scenario, load: Traffic) -> Plan:
 def _nearest_fit(scenario: Scenario, load: Traffic, accelerator: Accelerator) -> Limit:
     total = accelerator.memory_bytes
     needed, reason = float("inf"), ""
-    for shape in worker_shapes(scenario, accelerator):
+    for shape in (*worker_shapes(scenario, accelerator), *staged_shapes(accelerator)):
         try:
             role = build_role(scenario, load, "colocated", shape, accelerator)
         except FieldError as error:

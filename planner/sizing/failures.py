@@ -83,9 +83,10 @@ class _Fleet:
     def idle_ranks(self, lost_workers: int) -> tuple[float, float]:
         """Ranks that prefill, and how many of them are idle on average, with workers of that pool lost."""
         role = self.roles[self.prompts]
-        ranks = float((self.pools[self.prompts].replicas - lost_workers) * role.dp)
+        each = role.dp * role.batches
+        ranks = float((self.pools[self.prompts].replicas - lost_workers) * each)
         state = self.outcome.prefill or self.outcome.decode
-        busy = state.utilization * self.pools[self.prompts].replicas * role.dp
+        busy = state.utilization * self.pools[self.prompts].replicas * each
         return ranks, max(ranks - busy, 0.0)
 
     def resident_tokens(self) -> tuple[Floats, Floats]:
@@ -231,7 +232,7 @@ def _prefill_worker(fleet: _Fleet) -> Iterator[Failure]:
     role = fleet.roles["prefill"]
     weights = fleet.load.input_weights
     mean_s, square = float(weights @ role.service_s), float(weights @ role.service_s**2)
-    busy = min(fleet.outcome.prefill.utilization, 1.0) * role.dp
+    busy = min(fleet.outcome.prefill.utilization, 1.0) * role.dp * role.batches
     yield fleet.lose("prefill worker", "prefill", 1, busy, busy * square / mean_s)
 
 

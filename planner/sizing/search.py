@@ -99,13 +99,13 @@ def disaggregated(scenario: Scenario, traffic: Traffic, targets: Sequence[Target
 def _prefill_merits(role: Role) -> tuple[float, float]:
     """Seconds of a mean prompt, and worker-seconds it takes from the pool."""
     mean_s = float(role.traffic.input_weights @ role.service_s)
-    return mean_s, mean_s / role.dp
+    return mean_s, mean_s / (role.dp * role.batches)
 
 
 def _decode_merits(role: Role) -> tuple[float, float]:
     """Step time of a lone request, and worker-seconds per token of the fullest batch."""
     curve = role.decode_curve_s(max(min(role.memory_batch, 512 * role.dp), 1))
-    return float(curve[0]), float(np.min(curve / np.arange(1, curve.size + 1)))
+    return float(curve[0]), float(np.min(curve / np.arange(1, curve.size + 1))) / role.batches
 
 
 def pair(

@@ -119,7 +119,7 @@ def _holds(scenario: Scenario, deployment: Deployment) -> bool:
 def prefill_accelerators(role: Role, requests_per_s: float) -> float:
     """Accelerators that the prefill of what is not found keeps busy, with the headroom of a pool."""
     work_s = float(role.traffic.input_weights @ role.service_s)
-    return requests_per_s * work_s / role.dp * role.worker_accelerators / HEADROOM_FRACTION
+    return requests_per_s * work_s * role.worker.tp / HEADROOM_FRACTION
 
 
 def _usd_per_hour(scenario: Scenario, deployment: Deployment, accelerators: float) -> float | None:

@@ -66,7 +66,9 @@ def test_reasons_against_a_split() -> None:
     assert ways["tp"]["allowed"] == [1, 2, 4]
     assert ways["tp"]["refused"][0]["degree"] == 8
     assert ways["tp"]["refused"][0]["reason"].startswith("tp 8 does not divide 28 query heads")
-    assert ways["ep"]["allowed"] == ways["dp"]["allowed"] == ways["pp"]["allowed"] == [1]
+    assert ways["ep"]["allowed"] == ways["dp"]["allowed"] == [1]
+    assert ways["pp"]["allowed"] == [1, 2, 4, 8, 16]  # 28 layers
+    assert ways["pp"]["refused"][0]["degree"] == 32
     assert "add replicas instead" in ways["dp"]["refused"][0]["reason"]
 
 

@@ -32,7 +32,7 @@ def test_scheduling_modes() -> None:
 @pytest.mark.parametrize(
     ("shape", "keys", "words"),
     [
-        (ex.LLAMA_70B, {"tp": 4, "pp": 2}, "pipeline"),
+        (ex.LLAMA_70B, {"tp": 4, "pp": 100}, "80 layers"),
         (ex.LLAMA_70B, {"tp": 3}, "does not divide"),
         (ex.LLAMA_70B, {"dp": 2}, "add replicas"),
         (ex.LLAMA_70B, {"tp": 4, "max_batch": 5000}, "use at most 1024"),
@@ -47,6 +47,14 @@ def test_vllm_refuses(shape: ex.ModelShape, keys: dict[str, int], words: str) ->
 def test_attention_dp_of_tensorrt_takes_every_rank() -> None:
     assert "use tp 1" in why_not_worker(ex.TENSORRT, ex.DEEPSEEK_R1, pool(tp=2, dp=4, ep=8))
     assert why_not_worker(ex.TENSORRT, ex.DEEPSEEK_R1, pool(tp=1, dp=8, ep=8)) == ""
+
+
+def test_stages_of_decode_workers() -> None:
+    assert "use pp 1" in why_not_pair(ex.VLLM, ex.LLAMA_70B, pool(4, pp=2), pool(4, pp=2))
+    assert why_not_pair(ex.VLLM, ex.LLAMA_70B, pool(4, pp=2), pool(4)) == ""
+    assert "use pp 1 or 2" in why_not_pair(ex.SGLANG, ex.LLAMA_70B, pool(4, pp=2), pool(4, pp=4))
+    assert why_not_pair(ex.SGLANG, ex.LLAMA_70B, pool(4, pp=2), pool(4, pp=2)) == ""
+    assert why_not_pair(ex.TENSORRT, ex.LLAMA_70B, pool(4, pp=2), pool(4, pp=4)) == ""
 
 
 def test_vllm_pull_connector() -> None:

@@ -68,7 +68,7 @@ def test_all_reduces_only_under_tp() -> None:
 @pytest.mark.parametrize(
     ("field", "keys"),
     [
-        ("pp", {"tp": 1, "pp": 2}),
+        ("pp", {"tp": 1, "pp": 200}),
         ("tp", {"tp": 3}),
         ("tp", {"tp": 16}),
         ("dp", {"dp": 2}),

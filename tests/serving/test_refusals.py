@@ -38,7 +38,7 @@ def together(pool: str) -> str:
     [
         ("tp: 64", DENSE, "51: tp: 64 does not divide 32 query heads; use 1, 2, 4, 8, 16 or 32"),
         ("tp: 32", DENSE, "51: tp: 32 leaves the scale-up domain: h100-sxm connects 8 accelerators"),
-        ("pp: 2", DENSE, "51: pp: 2: pipeline parallelism is not priced yet; use pp 1"),
+        ("pp: 64", DENSE, f"51: pp: 64: {DENSE} has 32 layers, and a stage needs one; use a smaller pp"),
         ("tp: 2, ep: 2", DENSE, f"58: ep: 2: {DENSE} has no experts; use ep 1"),
         ("tp: 4, ep: 2", MIXTURE, "58: ep: 2: vllm spreads experts over all tp x dp = 4 ranks or none; use ep 1 or 4"),
         (

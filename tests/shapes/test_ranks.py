@@ -139,7 +139,16 @@ def test_llama_runs_on_powers_of_two(tp: int) -> None:
     [
         (shapes.LLAMA_70B, {"tp": 3}, "tp 3 does not divide 64 query heads; use 1, 2, 4, 8, 16, 32 or 64"),
         (shapes.LLAMA_70B, {"tp": 0}, "tp 0 is not a positive number of ranks"),
-        (shapes.LLAMA_70B, {"tp": 2, "pp": 2}, "pp 2: pipeline parallelism is not priced yet; use pp 1"),
+        (
+            shapes.LLAMA_70B,
+            {"tp": 2, "pp": 81},
+            "pp 81: meta-llama/Llama-3.1-70B has 80 layers, and a stage needs one; use a smaller pp",
+        ),
+        (
+            shapes.DEEPSEEK_V3,
+            {"tp": 1, "pp": 2, "dp": 8, "ep": 8},
+            "pp 2 with dp 8: stages of ranks that wait for each other are not priced; use pp 1 or dp 1",
+        ),
         (shapes.LLAMA_70B, {"tp": 2, "ep": 2}, "ep 2: meta-llama/Llama-3.1-70B has no experts; use ep 1"),
         (
             shapes.LLAMA_70B,

@@ -120,7 +120,7 @@ _LAUNCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "sglang": {
         "connectors": {
             name: {
-                "tp": "multiple", "prefill_tp_above_decode": "always",
+                "tp": "multiple", "prefill_tp_above_decode": "always", "decode_pp": "prefill",
                 "source": "sglang 0.5.23 wheel: disaggregation/common/conn.py divides without a check",
             }
             for name in ("mooncake", "nixl")
@@ -135,7 +135,7 @@ _LAUNCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "tensorrt-llm": {
         "connectors": {
             name: {
-                "tp": "any", "prefill_tp_above_decode": "always",
+                "tp": "any", "prefill_tp_above_decode": "always", "decode_pp": "any",
                 "source": "TensorRT-LLM cacheFormatter.cpp 00c77b3: both directions",
             }
             for name in ("nixl", "mooncake")

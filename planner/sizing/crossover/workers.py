@@ -133,7 +133,7 @@ def shapes(cells: Cells, name: RoleName, basis: str) -> list[Shape]:
 
 @lru_cache(maxsize=12)
 def _possible(scenario: Scenario, name: RoleName) -> tuple[tuple[Pool, Role], ...]:
-    """Every worker of a role whose weights fit; kept because one scenario is asked about again and again."""
+    """Every worker of a role whose weights fit, in one pipeline stage; kept because one scenario is asked again."""
     load = scenario_traffic(scenario)
     found = []
     for accelerator in candidates_of(scenario, name):

@@ -64,7 +64,7 @@ class Block:
     def _exact(self, asked: NDArray[np.bool_]) -> Floats:
         violation = self.violation
         for target in self.late_targets:
-            violation = np.maximum(violation, _late_s(self.law, target, asked) / target.limit_s)
+            violation = np.maximum(violation, late_s(self.law, target, asked) / target.limit_s)
         return violation
 
     def _best(self, violation: Floats) -> list[Candidate]:
@@ -114,18 +114,18 @@ def gap_violation(law: ColocatedLaw, targets: Sequence[Target]) -> Floats:
     violation = np.where(law.usable, overload(law.utilization), np.inf)
     for target in targets:
         if target.metric in ("itl", "tpot"):
-            violation = np.maximum(violation, np.where(law.usable, _gap_s(law, target), np.inf) / target.limit_s)
+            violation = np.maximum(violation, np.where(law.usable, gap_s(law, target), np.inf) / target.limit_s)
     return violation
 
 
-def _gap_s(law: ColocatedLaw, target: Target) -> Floats:
+def gap_s(law: ColocatedLaw, target: Target) -> Floats:
     """ITL, or of TPOT the mean, which full evaluation refines."""
     if target.metric == "tpot":
         return law.mean_itl_s / law.role.traffic.step_tokens
     return law.mean_itl_s if target.statistic == "mean" else law.itl_quantile_s(PROBABILITY[target.statistic])
 
 
-def _late_s(law: ColocatedLaw, target: Target, asked: NDArray[np.bool_]) -> Floats:
+def late_s(law: ColocatedLaw, target: Target, asked: NDArray[np.bool_]) -> Floats:
     """TTFT, or of the end-to-end time the mean, which full evaluation refines."""
     if target.metric == "ttft" and target.statistic != "mean":
         return law.ttft_quantile_s(PROBABILITY[target.statistic], asked)

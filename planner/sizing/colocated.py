@@ -36,10 +36,10 @@ def search(
 
     Blocks of sizes are judged cheapest first; an accelerator is done once no block left is cheaper than what holds.
     """
-    shapes = undominated(roles(scenario, traffic, "colocated"), basis, _merits, tightest_step_s(targets, traffic))
+    shapes = undominated(roles(scenario, traffic, "colocated"), basis, merits, tightest_step_s(targets, traffic))
     queue = [(_least_usd(pool, role, traffic, basis), index) for index, (pool, role) in enumerate(shapes)]
     heapify(queue)
-    grids = [(token_budgets(role, mode, budgets_per_octave), _sizes(role, traffic)) for _, role in shapes]
+    grids = [(token_budgets(role, mode, budgets_per_octave), sizes_of(role, traffic)) for _, role in shapes]
     laws = [_promising(role, mode, targets, *grid) for (_, role), grid in zip(shapes, grids, strict=True)]
     cheapest: dict[str, float] = {}
     kept: list[Candidate] = []
@@ -71,7 +71,7 @@ def of_shape(
     """Pools of one worker shape at its own token budget: blocks of sizes, smallest first, until one holds."""
     budgets = np.array([float(pool.token_budget or role.token_budget)])
     missed: list[Block] = []
-    for law in _promising(role, mode, targets, budgets, _sizes(role, traffic)):
+    for law in _promising(role, mode, targets, budgets, sizes_of(role, traffic)):
         block = block_of(scenario, traffic, targets, basis, pool, law)
         holding = block.holding()
         if holding:
@@ -82,7 +82,7 @@ def of_shape(
 
 def _least_usd(pool: Pool, role: Role, traffic: Traffic, basis: str) -> float:
     """What the smallest pool with headroom costs [USD/h]: no plan of this shape is cheaper."""
-    return float(_sizes(role, traffic)[0]) * worker_usd_per_hour(pool, role.accelerator, basis)
+    return float(sizes_of(role, traffic)[0]) * worker_usd_per_hour(pool, role.accelerator, basis)
 
 
 def token_budgets(role: Role, mode: Mode, per_octave: int = BUDGETS_PER_OCTAVE) -> Floats:
@@ -94,7 +94,7 @@ def token_budgets(role: Role, mode: Mode, per_octave: int = BUDGETS_PER_OCTAVE) 
     return np.round(grid / 16.0) * 16.0
 
 
-def _merits(role: Role) -> tuple[float, float]:
+def merits(role: Role) -> tuple[float, float]:
     """Step time of a lone request, and worker-seconds of a mean request: its prefill and its share of full batches."""
     curve = role.decode_curve_s(max(min(role.memory_batch, 512), 1))
     prefill_s = float(role.traffic.input_weights @ role.service_s)
@@ -102,9 +102,9 @@ def _merits(role: Role) -> tuple[float, float]:
     return float(curve[0]), (prefill_s + decode_s) / role.batches
 
 
-def _sizes(role: Role, traffic: Traffic) -> Floats:
+def sizes_of(role: Role, traffic: Traffic) -> Floats:
     """From fewer workers than could do the work apart, because shared steps read the weights once for both."""
-    return pool_sizes(SHARED_STEPS * traffic.requests_per_s * _merits(role)[1])
+    return pool_sizes(SHARED_STEPS * traffic.requests_per_s * merits(role)[1])
 
 
 def _promising(

@@ -75,13 +75,13 @@ def disaggregated(scenario: Scenario, traffic: Traffic, targets: Sequence[Target
     prefill = [
         prefill_columns(scenario, traffic, targets, pool, role)
         for pool, role in undominated(
-            roles(scenario, traffic, "prefill"), basis, _prefill_merits, tightest_s(targets, ("ttft", "e2e"))
+            roles(scenario, traffic, "prefill"), basis, prefill_merits, tightest_s(targets, ("ttft", "e2e"))
         )
     ]
     decode = [
         decode_columns(traffic, targets, pool, role, cap)
         for pool, role in undominated(
-            roles(scenario, traffic, "decode"), basis, _decode_merits, tightest_step_s(targets, traffic)
+            roles(scenario, traffic, "decode"), basis, decode_merits, tightest_step_s(targets, traffic)
         )
         for cap in batch_caps(role, targets)
     ]
@@ -96,13 +96,13 @@ def disaggregated(scenario: Scenario, traffic: Traffic, targets: Sequence[Target
     return found(kept, judged)
 
 
-def _prefill_merits(role: Role) -> tuple[float, float]:
+def prefill_merits(role: Role) -> tuple[float, float]:
     """Seconds of a mean prompt, and worker-seconds it takes from the pool."""
     mean_s = float(role.traffic.input_weights @ role.service_s)
     return mean_s, mean_s / (role.dp * role.batches)
 
 
-def _decode_merits(role: Role) -> tuple[float, float]:
+def decode_merits(role: Role) -> tuple[float, float]:
     """Step time of a lone request, and worker-seconds per token of the fullest batch."""
     curve = role.decode_curve_s(max(min(role.memory_batch, 512 * role.dp), 1))
     return float(curve[0]), float(np.min(curve / np.arange(1, curve.size + 1))) / role.batches

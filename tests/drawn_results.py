@@ -10,8 +10,9 @@ import small_scenarios as small
 
 from planner import sizing
 from planner.records import Plan
-from planner.review.document import document
-from planner.review.figures import figures_document
+from planner.review.document import document, plain
+from planner.review.figures import figures_document, front_document
+from planner.sizing.front import FrontPoint, front
 
 KINDS = ("latency", "load", "roofline")
 
@@ -22,8 +23,13 @@ def plan() -> Plan:
 
 
 @cache
+def points() -> tuple[FrontPoint, ...]:
+    return front(plan())
+
+
+@cache
 def figures() -> Mapping[str, Any]:
-    return figures_document(plan(), KINDS)
+    return figures_document(plan(), KINDS) | {"front": plain(front_document(plan(), points()))}
 
 
 @cache

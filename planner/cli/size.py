@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from planner.records import EngineProfile, Plan, Scenario
     from planner.render.figures.figure import Figure
     from planner.review.currency import Currency
+    from planner.sizing.front import FrontPoint
 
 NOTHING_FITS = 1
 
-SIZE_KINDS = ("latency", "load", "roofline", "memory", "ttft", "step", "cost")
-EVALUATE_KINDS = SIZE_KINDS
+EVALUATE_KINDS = ("latency", "load", "roofline", "memory", "ttft", "step", "cost")
+SIZE_KINDS = (*EVALUATE_KINDS, "front")
 SizeKindOption = Annotated[list[str] | None, kind_option(SIZE_KINDS)]
 EvaluateKindOption = Annotated[list[str] | None, kind_option(EVALUATE_KINDS)]
 ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file, YAML.")]
@@ -48,6 +49,12 @@ def size(
     ] = None,
     plot: PlotOption = None,
     plot_kind: SizeKindOption = None,
+    front: Annotated[
+        bool, typer.Option("--front", help="Also list by number what tighter and looser latency costs.")
+    ] = False,
+    pick: Annotated[
+        int | None, typer.Option("--pick", metavar="N", help="Return point N of that list as the plan.")
+    ] = None,
     catalog: CatalogOption = None,
     currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
@@ -66,8 +73,25 @@ def size(
     if coverage is not None and confidence is not None:
         raise typer.BadParameter("a confidence says the coverage: give one of them", param_hint="--confidence")
     plan = answer(scenario, tuple(catalog or ()), "size", coverage, confidence)
-    show(plan, shape, out, verbose, quiet, money, plots)
+    points: Sequence[FrontPoint] = ()
+    if front or pick is not None or "front" in figure_kinds(plots, shape):
+        plan, points = _on_front(plan, pick)
+    show(plan, shape, out, verbose, quiet, money, plots, points)
     return NOTHING_FITS if plan.verdict == "infeasible" else 0
+
+
+def _on_front(plan: Plan, pick: int | None) -> tuple[Plan, Sequence[FrontPoint]]:
+    """The plan, or the point that was picked, and the front it lies on."""
+    from planner.errors import FieldError, InputError
+    from planner.sizing.front import front, picked
+
+    if plan.deployment is None:
+        return plan, ()
+    points = front(plan)
+    try:
+        return (plan if pick is None else picked(plan, points, pick)), points
+    except FieldError as error:
+        raise InputError(f"--{error.field}: {error.message}") from error
 
 
 def evaluate(
@@ -202,11 +226,12 @@ def show(
     quiet: int,
     currency: Currency | None,
     plots: Plots,
+    points: Sequence[FrontPoint] = (),
 ) -> None:
-    """Write the result document of a plan, and its figures."""
+    """Write the result document of a plan, and its figures; `points` are the front it lies on."""
     from planner.review.figures import drawable
 
-    write(drawable(plan, figure_kinds(plots, shape)), shape, out, verbose, quiet, currency, plots)
+    write(drawable(plan, figure_kinds(plots, shape), points), shape, out, verbose, quiet, currency, plots)
 
 
 def figure_kinds(plots: Plots, shape: ResultFormat) -> tuple[str, ...]:

@@ -196,3 +196,4 @@ class Plan:
     candidates: int = 0
     notes: tuple[Note, ...] = ()
     resilience: Resilience | None = None  # where the scenario asks for availability
+    picked: int = 0  # point of the front that was asked for; 0: what the search found

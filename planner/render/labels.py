@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.render.svg import SMALL_PX, Canvas, text_width_px
@@ -46,6 +47,16 @@ class Labels:
         self.taken.append(box)
         self.texts.append(box)
         self.canvas.text(across, down, text, size, anchor, color, halo=True)
+
+    def place_along(self, points: Sequence[tuple[float, float]], text: str, color: str) -> None:
+        """Set a text beside the first of several points that has room next to it, else as `place` at the first."""
+        size = SMALL_PX + 1.0
+        free = (
+            point
+            for point in points
+            if any(self._covered(box) <= _ROUNDING for _, box in _around(*point, _AWAY_PX[0], text, size))
+        )
+        self.place(*next(free, points[0]), text, color, size)
 
     def _free_place(self, x: float, y: float, text: str, size: float) -> tuple[float, tuple[float, float, str], Box]:
         """How far from the point, where it is set, and the box that it fills."""

@@ -12,6 +12,7 @@ from planner.render.svg import DASHES, INK, PALETTE, RED, Axis, Entry, Frame, fr
 LEGEND_PX = 232.0
 ZONE = "#fbe3d6"  # light red: a place that a target forbids
 Point = tuple[float, float]
+_ALONG = (0.0, 0.25, 0.5, 0.75, 1.0)  # where the text of a rule may stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +166,14 @@ def _rule(frame: Frame, rule: Rule, labels: Labels) -> None:
         across = frame.at(rule.value, frame.y.low)[0]
         frame.canvas.line([(across, frame.top), (across, bottom)], rule.color, 2.0, "6 3")
         labels.keep_line_free((across, frame.top), (across, bottom))
-        labels.place(across, frame.top + 14.0, rule.text, rule.color)
+        ends = [frame.top + 14.0 + share * (frame.height - 28.0) for share in _ALONG]
+        labels.place_along([(across, down) for down in ends], rule.text, rule.color)
     else:
         down = frame.at(frame.x.low, rule.value)[1]
         frame.canvas.line([(frame.left, down), (right, down)], rule.color, 2.0, "6 3")
         labels.keep_line_free((frame.left, down), (right, down))
-        labels.place(frame.left, down - 8.0, rule.text, rule.color)
+        starts = [frame.left + share * frame.width for share in _ALONG]
+        labels.place_along([(across, down - 8.0) for across in starts], rule.text, rule.color)
 
 
 def _span(frame: Frame, span: Span, labels: Labels) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from planner.render import front
 from planner.render.breakdown import LEAST_SHARE, pool_text, pools
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.cost import flip_words, range_words
@@ -66,6 +67,7 @@ def sections(result: Document) -> Iterator[Section]:
         yield _parts(result, "One decode step, where it goes", "decode_step_parts_s")
         yield from _memory(result)
     yield _alternatives(result)
+    yield Section(front.TITLE, front.HEAD, tuple(front.front_rows(result, _PEN)))
     yield _notes(result)
 
 

@@ -14,6 +14,7 @@ from planner.render.breakdown import bands_section, memory_section, parts_sectio
 from planner.render.brief import doubts, found_words, money_section, time_section
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.cost import cost_section
+from planner.render.front import front_section
 from planner.render.imported import imported_section
 from planner.render.inputs import inputs_section
 from planner.render.resilience import resilience_section
@@ -75,6 +76,7 @@ def report(document: Document, pen: Pen, *, notes: bool = True, detail: bool = F
         _nearest_miss(document, pen),
         *held,
         _alternatives(document, pen),
+        front_section(document, pen),
         imported_section(document, pen),
         _notes(document, pen) if notes else [],
         bands_section(document, pen) if detail else [],
@@ -372,6 +374,7 @@ def _next(document: Document, pen: Pen, detail: bool) -> list[str]:
         return []
     path = files[0]["path"]
     call = f"planner {'size' if document['search']['candidates'] != 1 else 'evaluate'} {path}"
+    call += f" --pick {document['search']['picked']}" if document["search"].get("picked") else ""
     rows: list[tuple[str, str]] = [] if detail else [(f"{call} -v", "every latency, part, limit and assumption")]
     if document["verdict"] == "feasible":
         rows.append((f"planner whatif {path}", "other loads and lengths, slower steps, lost workers"))

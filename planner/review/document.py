@@ -42,6 +42,7 @@ Document = dict[str, Any]
 NOTE_ORDER = {"warning": 0, "caution": 1, "info": 2}
 GIVEN_POLICY = "plan and prediction describe the deployment as given; `planner size` finds one that holds, if any does"
 NEAREST_POLICY = "plan and prediction describe the candidate that comes nearest to every limit; no limit was relaxed"
+PICKED_POLICY = "plan and prediction describe the point of the front that was asked for"
 NO_CANDIDATE_POLICY = "no candidate can hold the model, so there is no plan to describe"
 
 TOKEN_SIDES = ("input", "cached_input", "output")
@@ -87,7 +88,7 @@ def document(plan: Plan, baseline: Mapping[str, Any] | None = None) -> Document:
             "joules_per_output_token": plan.money.joules_per_output_token if plan.money else None,
         },
         "memory_per_accelerator": _memory(answer) if answer else {},
-        "search": {"candidates": plan.candidates},
+        "search": {"candidates": plan.candidates} | ({"picked": plan.picked} if plan.picked else {}),
         "resilience": _resilience(plan.resilience) if plan.resilience else None,
         "alternatives": [_alternative(alternative) for alternative in plan.alternatives],
     }
@@ -353,6 +354,8 @@ def _nearest_miss(plan: Plan, answer: _Answer | None) -> Document:
 def _policy(plan: Plan, answer: _Answer | None) -> str:
     if answer is None:
         return NO_CANDIDATE_POLICY
+    if plan.picked:
+        return PICKED_POLICY
     return NEAREST_POLICY if plan.candidates > 1 else GIVEN_POLICY
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from planner.records import Deployment, Plan, Prediction
-from planner.review.document import document, plain
+from planner.review.document import document, plain, pools_document
 from planner.serving.curves import distributions, role_work
+from planner.sizing.front import FrontPoint
 from planner.sizing.sensitivity import sweep
 from planner.sizing.variables import VARIABLES
 
@@ -19,10 +20,32 @@ BELOW = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)  # of the load as it is
 ABOVE = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # of the way from there to saturation
 
 
-def drawable(plan: Plan, kinds: Sequence[str]) -> Document:
-    """The result document of a plan, with `figures` where `kinds` of them are asked for."""
+def drawable(plan: Plan, kinds: Sequence[str], points: Sequence[FrontPoint] = ()) -> Document:
+    """The result document of a plan, with `figures` where `kinds` of them are asked for; `points` are its front."""
     result = document(plan)
-    return result | {"figures": figures_document(plan, kinds)} if kinds else result
+    figures = figures_document(plan, kinds) if kinds else {}
+    if points:
+        figures["front"] = plain(front_document(plan, points))
+    return result | {"figures": figures} if kinds or points else result
+
+
+def front_document(plan: Plan, points: Sequence[FrontPoint]) -> list[Document]:
+    """Every point of a front under its number, with its deployment."""
+    priced = plan.money is not None and plan.money.usd_per_hour is not None
+    return [
+        {
+            "number": number,
+            "is_plan": point.deployment == plan.deployment,
+            "usd_per_hour": point.usd_per_hour if priced else None,
+            "accelerators": point.deployment.accelerators,
+            "ttft_s": dict(point.outcome.ttft_s),
+            "itl_s": dict(point.outcome.itl_s),
+            "holds": point.holds,
+            "mode": point.deployment.mode,
+            **pools_document(point.deployment),
+        }
+        for number, point in enumerate(points, 1)
+    ]
 
 
 def figures_document(plan: Plan, kinds: Sequence[str]) -> Document:

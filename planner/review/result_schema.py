@@ -91,7 +91,7 @@ def _result() -> Schema:
         "usd_per_mtok": _object({"input": _NUMBER_OR_NULL, "output": _NUMBER_OR_NULL}),
         "energy": _object({"watts": _NUMBER_OR_NULL, "joules_per_output_token": _NUMBER_OR_NULL}),
         "memory_per_accelerator": _map(_map(_NUMBER)),
-        "search": _object({"candidates": _COUNT}),
+        "search": _object({"candidates": _COUNT, "picked": _COUNT}, ("candidates",)),
         "alternatives": _list(_alternative()),
         "notes": _list(_named("note")),
     }
@@ -111,8 +111,18 @@ def _figures() -> Schema:
         "tightest": _TEXT_OR_NULL,
         "points": _list(_object({**under_load, "holds": _FLAG})),
     }
+    on_front = {
+        "number": _COUNT,
+        "is_plan": _FLAG,
+        "usd_per_hour": _NUMBER_OR_NULL,
+        "accelerators": _COUNT,
+        "ttft_s": _named("statistics"),
+        "itl_s": _named("statistics"),
+        "holds": _FLAG,
+        "mode": {"enum": list(_MODES)},
+    }
     parts = {"distributions": _map(_list(point)), "operators": _list(operator), "load": _object(load)}
-    return _object(parts, ())
+    return _object({**parts, "front": _list(_object(on_front))}, ())
 
 
 def _gate() -> Schema:

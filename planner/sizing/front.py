@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from planner.engines.rules import why_not_pair
 from planner.errors import FieldError
-from planner.records import Deployment, Floats, Mode, Plan, Scenario, Target
+from planner.records import Deployment, Floats, Mode, Note, Plan, Scenario, Target
 from planner.serving.colocated import colocated_law
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at
@@ -31,6 +31,7 @@ from planner.sizing.candidates import (
     undominated,
 )
 from planner.sizing.cost import budgets_used, ranked_usd_per_hour, worker_usd_per_hour
+from planner.sizing.plan import planned
 from planner.sizing.resilience import with_spares
 from planner.sizing.targets import needs_e2e, violation
 
@@ -91,6 +92,26 @@ def front(plan: Plan) -> tuple[FrontPoint, ...]:
             point = _cheapest(scenario, load, basis, grids, _limits(scenario, own.outcome, metric, factor))
             found += [point] if point is not None and point.usd_per_hour <= DEAREST * own.usd_per_hour else []
     return tuple(sorted(_efficient(found), key=lambda point: point.rank))
+
+
+def picked(plan: Plan, points: Sequence[FrontPoint], number: int) -> Plan:
+    """The point of that number, from 1, as a plan of its own.
+
+    Raises
+    ------
+    FieldError
+        There is no point of that number.
+    """
+    if not 1 <= number <= len(points):
+        known = f"want 1 to {len(points)}" if points else "the plan has none"
+        raise FieldError("pick", f"there is no point {number} on the front; {known}")
+    chosen = points[number - 1].deployment
+    if chosen == plan.deployment:
+        return plan
+    at = next(index for index, point in enumerate(points, 1) if point.deployment == plan.deployment)
+    text = f"point {number} of {len(points)} on the front, as asked; sizing alone finds point {at}"
+    other = planned(plan, chosen)
+    return replace(other, picked=number, notes=(*other.notes, Note("info", text)))
 
 
 def _modes(plan: Plan, usd_per_hour: float) -> set[Mode]:

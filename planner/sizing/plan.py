@@ -151,6 +151,15 @@ def evaluate(scenario: Scenario) -> Plan:
     return _plan(scenario, deployment, prediction, basis, None, 1, (), resilience(scenario, deployment, load, basis))
 
 
+def planned(plan: Plan, deployment: Deployment) -> Plan:
+    """Another deployment for the question of a plan, in full; what prompts find in caches is what they find there."""
+    scenario, load = plan.scenario, scenario_traffic(plan.scenario)
+    basis = plan.money.basis if plan.money is not None else ""
+    prediction = predict(scenario, deployment, load)
+    lost = resilience(scenario, deployment, load, basis)
+    return _plan(scenario, deployment, prediction, basis, None, plan.candidates, (), lost)
+
+
 def _search(scenario: Scenario, load: Traffic, mode: Mode, basis: str, budgets_per_octave: int) -> Found:
     if mode == "disaggregated":
         return search.disaggregated(scenario, load, scenario.targets, basis)

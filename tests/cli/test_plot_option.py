@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,7 @@ from inside import Program
 import planner.files.scenario
 import planner.review.figures
 import planner.sizing
+import planner.sizing.front
 
 
 @pytest.fixture
@@ -23,7 +25,8 @@ def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.setattr(planner.files.scenario, "load_scenario", lambda *_, **__: plan.scenario)
     for name in ("size", "evaluate"):
         monkeypatch.setattr(planner.sizing, name, lambda _: plan)
-    monkeypatch.setattr(planner.review.figures, "figures_document", lambda *_: drawn_results.figures())
+    monkeypatch.setattr(planner.review.figures, "figures_document", lambda *_: dict(drawn_results.figures()))
+    monkeypatch.setattr(planner.sizing.front, "front", lambda _: drawn_results.points())
     (tmp_path / "s.yaml").write_text("", encoding="utf-8")
     return Program(monkeypatch, capsys, tmp_path)
 
@@ -39,15 +42,7 @@ def test_every_ending_is_a_file_of_its_kind(program: Program, tmp_path: Path) ->
 
 def test_a_page_of_a_result_holds_its_pictures(program: Program) -> None:
     page = program("size", "s.yaml", "--format", "html").out
-    assert re.findall('<figure id="([a-z]+)">', page) == [
-        "latency",
-        "load",
-        "roofline",
-        "memory",
-        "ttft",
-        "step",
-        "cost",
-    ]
+    assert re.findall('<figure id="([a-z]+)">', page) == list(SIZE_KINDS)
     assert "<h2>Pictures</h2>" in page
 
 
@@ -99,10 +94,27 @@ def test_a_png_names_the_extra_that_is_missing(program: Program, tmp_path: Path)
     assert done.code == 2 and "planner[plot]" in done.err and not (tmp_path / "a.png").exists()
 
 
+def test_a_point_of_the_front_is_the_plan_where_it_is_picked(program: Program) -> None:
+    listed = program("size", "s.yaml", "--front").out
+    assert "What tighter and looser latency costs" in listed
+    count = len(drawn_results.points())
+    chosen = json.loads(program("size", "s.yaml", "--pick", str(count), "--format", "json").out)
+    point = chosen["figures"]["front"][-1]
+    assert point["is_plan"] and point["number"] == chosen["search"]["picked"] == count
+    assert chosen["plan"]["accelerators"] == point["accelerators"]
+    assert chosen["prediction"]["itl_s"]["p99"] == point["itl_s"]["p99"]
+
+
+@pytest.mark.parametrize("number", ["0", "99", "-1"])
+def test_a_pick_that_is_not_there_is_exit_code_2(program: Program, number: str) -> None:
+    done = program("size", "s.yaml", "--pick", number)
+    assert (done.code, done.out) == (2, "") and f"want 1 to {len(drawn_results.points())}" in done.err
+
+
 def test_a_saved_result_is_drawn(program: Program, tmp_path: Path) -> None:
     program("size", "s.yaml", "--format", "json", "--out", "r.json")
     done = program("render", "r.json", "--plot", "a.svg", "-qq")
-    assert done.code == 0 and done.err == "not drawn, for want of numbers: latency, load, roofline\n"
+    assert done.code == 0 and done.err == "not drawn, for want of numbers: latency, load, roofline, front\n"
     ElementTree.parse(tmp_path / "a.svg")
     program("size", "s.yaml", "--format", "json", "--out", "r.json", "--plot", "b.svg")
     assert program("render", "r.json", "--plot", "a.svg", "-qq").err == ""

@@ -133,6 +133,21 @@ def test_operators_lie_where_their_numbers_say(computed: Mapping[str, Any]) -> N
     assert (chart.x.unit, chart.y.unit) == ("FLOP/byte", "TFLOP/s")
 
 
+def test_the_front_is_drawn_by_number_at_its_prices(computed: Mapping[str, Any]) -> None:
+    found = computed["figures"]["front"]
+    itl, ttft = lines(computed, "front")
+    for chart, name in ((itl, "itl_s"), (ttft, "ttft_s")):
+        scale = {"ms": 1e3, "s": 1.0}[chart.y.unit]
+        numbered = {note.text: (note.x, note.y) for note in chart.notes}
+        expected = {str(one["number"]): (one["usd_per_hour"], scale * one[name]["p99"]) for one in found}
+        assert numbered == expected and chart.x.unit == "USD/h"
+        (plan,) = (series.points for series in chart.series if series.name == "the plan")
+        (own,) = (one for one in found if one["is_plan"])
+        assert list(plan) == [expected[str(own["number"])]]
+        stairs = [y for _, y in chart.series[0].points if y is not None]
+        assert stairs == sorted(stairs, reverse=True)
+
+
 @pytest.mark.parametrize("kind", list(RESULT_FIGURES))
 def test_titles_are_escaped_and_the_source_is_named(kind: str) -> None:
     scenario = replace(hand_plans.SCENARIO, name=EVIL)

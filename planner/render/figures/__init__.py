@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from planner.render.figures import latency, roofline, shares
+from planner.render.figures import front, latency, roofline, shares
 from planner.render.figures.figure import Document, Figure
 
 Drawer = Callable[[Document], Figure]
@@ -18,6 +18,7 @@ RESULT_FIGURES: Mapping[str, tuple[Drawer, tuple[str, ...]]] = {
     "ttft": (shares.ttft, ("prediction",)),
     "step": (shares.step, ("prediction",)),
     "cost": (shares.cost, ("cost", "lines")),
+    "front": (front.front, ("figures", "front")),
 }
 
 

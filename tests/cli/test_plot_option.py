@@ -16,6 +16,7 @@ import planner.files.scenario
 import planner.review.figures
 import planner.sizing
 import planner.sizing.front
+from planner.cli.size import SIZE_KINDS
 
 
 @pytest.fixture

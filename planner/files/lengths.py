@@ -149,11 +149,20 @@ def from_rows(input_tokens: Floats, output_tokens: Floats) -> Lengths:
     cell by its mean: both means stay exact, and the percentiles stay where they were to within a cell.
     """
     rows = np.stack((input_tokens, output_tokens), axis=1)
-    pairs, repeats = np.unique(rows, axis=0, return_counts=True)
-    counts = repeats.astype(float)
+    pairs, counts = _distinct(rows)
     if len(pairs) > MOST_ATOMS:
         pairs, counts = _merged(rows)
     return Lengths(pairs[:, 0].copy(), pairs[:, 1].copy(), counts / counts.sum())
+
+
+def _distinct(rows: Floats) -> tuple[Floats, Floats]:
+    """Different rows of (n, 2) numbers of tokens in ascending order, and how often each stands."""
+    wide = rows[:, 1].max() + 1.0
+    if rows[:, 0].max() * wide >= 2.0**53:
+        pairs, repeats = np.unique(rows, axis=0, return_counts=True)
+        return pairs, repeats.astype(float)
+    keys, repeats = np.unique(rows[:, 0] * wide + rows[:, 1], return_counts=True)
+    return np.stack((np.floor(keys / wide), keys % wide), axis=1), repeats.astype(float)
 
 
 def _merged(rows: Floats) -> tuple[Floats, Floats]:

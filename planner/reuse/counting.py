@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.reuse.records import Ints
+Ints = NDArray[np.int64]
 
 _TOGETHER = 200_000  # elements that are parted in one go
 

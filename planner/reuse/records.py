@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from planner.reuse.counting import Ints, previous_use
+
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Eviction = Literal["lru", "leaf-first"]
 EVICTIONS: tuple[Eviction, ...] = ("lru", "leaf-first")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BlockRequests:
     """Requests in time order, each a run of block ids from the prompt's first block to its last.
 
@@ -55,6 +57,11 @@ class BlockRequests:
     @property
     def requests(self) -> int:
         return self.offsets.size - 1
+
+    @cached_property
+    def previous(self) -> Ints:
+        """Place of the last earlier reference to the same block, shape (references,); -1 at a first use."""
+        return previous_use(self.blocks)
 
     @property
     def request_of(self) -> Ints:

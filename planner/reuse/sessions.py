@@ -21,7 +21,8 @@ from math import erfc, expm1, isfinite, log, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.reuse.records import CachedLengths, Floats, Ints, LevelLengths
+from planner.reuse.counting import Ints
+from planner.reuse.records import CachedLengths, Floats, LevelLengths
 
 _HALVINGS = 100  # of a bracket around a root: more than the digits of a double
 _CLOSE = 1e-14  # ends of a bracket, relative: a step is then told from what lies beside it

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.reuse.counting import previous_use, smaller_before
-from planner.reuse.records import EVICTIONS, BlockRequests, CachedLengths, Eviction, Floats, HitCurve, Ints
+from planner.reuse.counting import Ints, previous_use, smaller_before
+from planner.reuse.records import EVICTIONS, BlockRequests, CachedLengths, Eviction, Floats, HitCurve
 
 GRID_POINTS = 20
 MOST_ATOMS = 2048
@@ -49,7 +49,7 @@ class TraceReuse:
 
     @property
     def distinct_blocks(self) -> int:
-        return int(np.unique(self.source.blocks).size)
+        return int((self.source.previous < 0).sum())
 
     @property
     def ceiling(self) -> float:
@@ -118,7 +118,7 @@ class TraceReuse:
         Those run from the blocks of a mean request to the least capacity that reaches the ceiling.
         """
         capacity = self._grid() if capacity_blocks is None else np.atleast_1d(np.asarray(capacity_blocks, dtype=float))
-        seen = np.cumsum(previous_use(self.source.blocks) < 0)  # distinct blocks after each reference
+        seen = np.cumsum(self.source.previous < 0)  # distinct blocks after each reference
         full = np.searchsorted(seen, capacity) + 1
         return HitCurve(
             capacity_blocks=capacity,
@@ -158,7 +158,7 @@ def lru_distances(requests: BlockRequests) -> Floats:
     distance(i) = |{j < i: previous(j) < previous(i)}| - previous(i): of the references since the last use, those that
     are the first to their block since then, and the block itself.
     """
-    previous = previous_use(requests.blocks)
+    previous = requests.previous
     counts = smaller_before(previous + 1, np.ones(previous.size, dtype=bool))
     return np.where(previous < 0, np.inf, (counts - previous).astype(float))
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.reuse.counting import previous_use
 from planner.reuse.records import BlockRequests, Floats
 
 _HALVINGS = 200  # of the bracket around a root: more than the digits of a double
@@ -95,7 +94,7 @@ def working_set(requests: BlockRequests, *, in_seconds: bool = True) -> WorkingS
     duration = float(clock[-1] - clock[0]) if references else 0.0
     if duration <= 0.0:
         raise ValueError("requests all come at one time; a working set needs a duration")
-    previous = previous_use(requests.blocks)
+    previous = requests.previous
     again = previous >= 0
     following = np.full(references, clock[-1])
     following[previous[again]] = clock[again]

@@ -85,6 +85,7 @@ CSV_FORMATS = (
     Format("BurstGPT", "Timestamp", "Request tokens", "Response tokens", seconds),
     Format("Vidur", "arrived_at", "num_prefill_tokens", "num_decode_tokens", seconds),
     Format("plain", "time_s", "input_tokens", "output_tokens", seconds),
+    Format("Mooncake", "timestamp", "input_length", "output_length", milliseconds),
     Format("lengths only", "", "num_prefill_tokens", "num_decode_tokens", seconds),
     Format("lengths only", "", "input_tokens", "output_tokens", seconds),
 )
@@ -114,5 +115,6 @@ def matching_json(first: dict[str, Any]) -> Format | None:
     if first.keys() >= TRACELAB.needed:
         return TRACELAB
     if first.keys() >= MOONCAKE.needed:
-        return RAGPULSE if isinstance(first["timestamp"], str) else MOONCAKE
+        segments = isinstance(first.get(RAGPULSE.ids), dict) or isinstance(first["timestamp"], str)
+        return RAGPULSE if segments else MOONCAKE
     return None

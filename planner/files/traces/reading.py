@@ -35,7 +35,7 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    files = sorted(path.glob("*.json"))
+    files = sorted((*path.glob("*.json"), *path.glob("*.json.gz")))
     if not files:
         raise InputError([Fault("is a folder; want a file, or a folder of sessions (*.json)", str(path))])
     yield from files

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.errors import Fault, InputError
-from planner.files.traces.formats import MOST_TIME_S, MOST_TOKENS, Format, milliseconds, seconds, tokens
+from planner.files.traces.formats import MOST_TIME_S, MOST_TOKENS, RAGPULSE, Format, milliseconds, seconds, tokens
 from planner.records import Floats, Note
 from planner.units import shown
 
@@ -66,8 +67,30 @@ class Gatherer:
         self.lines.append(line)
         if self.form.cached:
             self.cached.append(cached)
-        if len(self.cells) == _PIECE:
+        if len(self.cells) >= _PIECE:
             self._convert()
+
+    def extend(self, lines: list[int], found: list[dict[str, Any]]) -> bool:
+        """Several rows in one go; False, and none of them, where one needs a look of its own."""
+        form = self.form
+        if self.has_ids and form is RAGPULSE:
+            return False
+        try:
+            cells = [(row[form.time], row[form.input], row[form.output]) for row in found]
+            cached = [row[form.cached] for row in found] if form.cached else []
+            ids = [row[form.ids] for row in found] if self.has_ids else []
+            if any(type(run) is not list for run in ids):
+                return False
+            self.ids.fromlist(list(chain.from_iterable(ids)))
+        except (KeyError, TypeError, OverflowError):
+            return False
+        self.sizes.extend(map(len, ids))
+        self.cells += cells
+        self.lines += lines
+        self.cached += cached
+        if len(self.cells) >= _PIECE:
+            self._convert()
+        return True
 
     def fault(self, line: int, message: str) -> None:
         self.faulty += 1

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 from planner.errors import Fault, InputError
 from planner.files.reading import decode
 
 _PIECE_BYTES = 1 << 20
+_GZIP, _GZIP_BITS = b"\x1f\x8b", 31
 _LONGEST_LINE_BYTES = 500_000_000
 
 
+def _plain(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces of a file as they are; unpacked where it is gzip, of one member or several."""
+    first = next(pieces, b"")
+    if not first.startswith(_GZIP):
+        yield from filter(None, chain([first], pieces))
+        return
+    unpack = zlib.decompressobj(_GZIP_BITS)
+    for piece in chain([first], pieces):
+        data = piece
+        while data:
+            if unpack.eof:
+                unpack = zlib.decompressobj(_GZIP_BITS)
+            yield from filter(None, [unpack.decompress(data, _PIECE_BYTES)])
+            data = unpack.unconsumed_tail or unpack.unused_data
+    if not unpack.eof:
+        raise zlib.error("it ends too early")
+
+
 class Lines:
-    """Lines of one file with their numbers from 1; `sha256` holds once all were read.
+    """Lines of one file, plain or gzip, with their numbers from 1; `sha256`, of the file, holds once all were read.
 
     Iterating raises InputError when the file is missing, a folder, unreadable, binary or not UTF-8.
     """
@@ -42,8 +64,7 @@ class Lines:
             if self._path.is_dir():
                 raise InputError([Fault("is a folder; want a file", self.name)])
             with self._path.open("rb") as stream:
-                while data := stream.read(_PIECE_BYTES):
-                    self._hash.update(data)
+                for data in _plain(self._hashed(stream)):
                     whole, feed, end = data.rpartition(b"\n")
                     if not feed:
                         rest += data
@@ -51,6 +72,8 @@ class Lines:
                         continue
                     yield rest + whole
                     rest = end
+        except zlib.error as error:
+            raise InputError([Fault(f"is damaged gzip: {error}", self.name)]) from None
         except FileNotFoundError:
             raise InputError([Fault("no such file", self.name)]) from None
         except OSError as error:
@@ -59,6 +82,11 @@ class Lines:
             raise InputError([Fault("is not a possible file name", repr(self.name))]) from None
         if rest:
             yield rest
+
+    def _hashed(self, stream: BinaryIO) -> Iterator[bytes]:
+        while data := stream.read(_PIECE_BYTES):
+            self._hash.update(data)
+            yield data
 
     def _check_line(self, data: bytes) -> None:
         if b"\0" in data[:_PIECE_BYTES]:

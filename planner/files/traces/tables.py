@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from planner.errors import Fault, InputError, printable
@@ -16,6 +17,8 @@ from planner.records import Note
 from planner.units import shown
 
 Numbered = Iterator[tuple[int, str]]
+
+_TOGETHER = 4_000  # JSON lines that are parsed in one go
 
 
 def split_csv(text: str, path: str, line: int) -> list[str]:
@@ -62,15 +65,30 @@ def read_json_lines(source: Lines, first_line: int, first: dict[str, Any], rest:
         raise InputError([Fault(f"no known trace has the keys {shown(keys)}; known: {KNOWN}", source.name, first_line)])
     rows = Gatherer(form, source.name, has_ids=bool(form.ids) and form.ids in first)
     _add(rows, first_line, first)
-    for line, text in rest:
-        if not text.strip():
-            continue
+    filled = (numbered for numbered in rest if numbered[1] and not numbered[1].isspace())
+    while several := list(islice(filled, _TOGETHER)):
+        found = _json_objects([text for _, text in several])
+        if found is None or not rows.extend([line for line, _ in several], found):
+            _add_one_by_one(rows, several)
+    return rows.done(source.sha256)
+
+
+def _json_objects(texts: list[str]) -> list[dict[str, Any]] | None:
+    """The objects of several lines, parsed in one go; None where some line is not one object."""
+    try:
+        found = json.loads(f"[{','.join(texts)}]")
+    except (ValueError, RecursionError):
+        return None
+    return found if len(found) == len(texts) and set(map(type, found)) == {dict} else None
+
+
+def _add_one_by_one(rows: Gatherer, several: list[tuple[int, str]]) -> None:
+    for line, text in several:
         row = json_object(text)
         if row is None:
             rows.fault(line, f"{shown(text)} is not a JSON object")
         else:
             _add(rows, line, row)
-    return rows.done(source.sha256)
 
 
 def _add(rows: Gatherer, line: int, row: dict[str, Any]) -> None:

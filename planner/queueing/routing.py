@@ -159,8 +159,10 @@ def in_flight_wait(others: Floats) -> Callable[[Floats, Floats, Jobs], WaitMomen
     Balanced totals say of a server's queue what its share of their variance is, s = V[L] / (V[L] + others) with L the
     queue of M/G/1 and as many decoding requests as a Poisson count varies by. The wait lies between that of the
     shortest queue (s = 1) and that of M/G/1 (s = 0): probability, mean delay and the shape of the delay are
-    interpolated in s. Checked against step simulations (docs/queueing.md).
+    interpolated in s. While a server holds no request at all it is found: the blind part waits only when there are as
+    many requests as servers, by a Poisson count of both kinds. Checked against step simulations (docs/queueing.md).
     """
+    from scipy.special import gammainc
 
     def moments(servers: Floats, load: Floats, jobs: Jobs) -> WaitMoments:
         seen = shortest_wait(servers, load, jobs)
@@ -171,7 +173,8 @@ def in_flight_wait(others: Floats) -> Callable[[Floats, Floats, Jobs], WaitMomen
         d1 = sight * s1 + (1.0 - sight) * b1
         second = sight * s2 / s1**2 + (1.0 - sight) * b2 / b1**2
         third = sight * s3 / s1**3 + (1.0 - sight) * b3 / b1**3
-        probability = sight * seen.probability + (1.0 - sight) * blind.probability
+        crowded = np.where(servers > 1.0, gammainc(servers, servers * (load + others)), 1.0)  # P(as many as servers)
+        probability = sight * seen.probability + (1.0 - sight) * crowded * blind.probability
         return WaitMoments(probability, (d1, second * d1**2, third * d1**3))
 
     return moments

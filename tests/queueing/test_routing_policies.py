@@ -117,3 +117,12 @@ def test_one_server_needs_no_router() -> None:
     service = ServiceLaw.gamma(1.0, 2.0)
     alone = fewest_in_flight(np.array([1.0]), np.array([0.6]), service, 5.0)
     assert alone.mean_s == pytest.approx(central_queue(np.array([1.0]), np.array([0.6]), service).mean_s, rel=1e-9)
+
+
+def test_a_server_that_holds_nothing_is_found() -> None:
+    """16 servers, 0.25 requests on each: 4 in all, and 16 at once by chance of e^-4 4^16 / 16! x 1.29 = 5e-6."""
+    service, servers = ServiceLaw.deterministic(1.0), np.array([16.0])
+    waits = fewest_in_flight(servers, np.array([0.8]), service, 0.2)
+    assert float(waits.probability[0]) < 5e-6
+    crowd = fewest_in_flight(servers, np.array([0.8]), service, 20.0)  # as good as a random one
+    assert float(crowd.probability[0]) == pytest.approx(0.05, rel=0.1)

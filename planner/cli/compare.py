@@ -73,8 +73,8 @@ def _compared(path: Path, catalog: tuple[Path, ...]) -> Comparison:
 
     try:
         read = load_scenario(path, catalog)
-        from planner import sizing  # only now: faults of the files are told without loading the formulas
+        from planner.sizing.compare import compare  # only now: faults of the files need no formulas
 
-        return sizing.compare(read)
+        return compare(read)
     except FieldError as error:
         raise InputError([field_fault(load(path), error)]) from error

@@ -201,7 +201,9 @@ def answered(
         from planner import sizing  # only now: faults of the files are told without loading the formulas
 
         if confidence is not None:
-            return sizing.size_with_confidence(scenario, confidence)
+            from planner.sizing.confident import size_with_confidence
+
+            return size_with_confidence(scenario, confidence)
         plan: Plan = sizing.size(scenario) if question == "size" else sizing.evaluate(scenario)
     except FieldError as error:
         if error.field == "confidence":

@@ -197,7 +197,7 @@ _FACTOR = partial(_number, least=1, most=1000, what="a factor on the mean rate")
 class _Keys(BaseModel):
     """A mapping of the file with known keys only."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class _KeysOrShort(_Keys):

@@ -46,7 +46,7 @@ Imbalance = Annotated[float, *_number(1, 100, "tokens of the fullest expert rank
 class SpeculationKeys(BaseModel):
     """Speculative decoding: `draft_tokens` a step, of which `accepted_tokens` are kept, or each with the same rate."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     draft_tokens: Drafts
     accepted_tokens: Accepted | None = None

@@ -1,7 +1,5 @@
-"""Which deployment to buy."""
+"""Which deployment to buy. Comparing architectures and sizing with confidence are in files of those names."""
 
-from planner.sizing.compare import compare
-from planner.sizing.confident import size_with_confidence
 from planner.sizing.plan import evaluate, size
 
-__all__ = ["compare", "evaluate", "size", "size_with_confidence"]
+__all__ = ["evaluate", "size"]

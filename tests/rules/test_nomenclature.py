@@ -32,7 +32,7 @@ from planner.review.sessions import sessions_document
 from planner.review.simulation import simulation_document
 from planner.review.trace import trace_document
 from planner.simulation.simulate import Setting, simulate
-from planner.sizing import compare
+from planner.sizing.compare import compare
 from planner.sizing.crossover.map import crossover_map
 from planner.sizing.sensitivity import sensitivity, sweep
 from planner.sizing.variables import VARIABLES

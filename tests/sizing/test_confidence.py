@@ -9,7 +9,8 @@ import small_scenarios as small
 
 from planner.errors import FieldError
 from planner.records import Budget, Plan
-from planner.sizing import size, size_with_confidence
+from planner.sizing import size
+from planner.sizing.confident import size_with_confidence
 
 pytestmark = pytest.mark.slow  # each runs whole searches through the command line
 

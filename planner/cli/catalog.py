@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.options import CatalogOption, Format, FormatOption
+from planner.cli.plots import PlotOption, check_plots
 
 if TYPE_CHECKING:
     from planner.records import ModelShape
@@ -112,6 +113,7 @@ def hardware_show(
         str, typer.Argument(metavar="ID", help="An accelerator or system of `planner hardware list`, or an alias.")
     ],
     shape: FormatOption = Format.table,
+    plot: PlotOption = None,
     catalog: CatalogOption = None,
 ) -> int:
     """Show every value of an accelerator or a system with its unit, source, date and kind."""
@@ -121,8 +123,11 @@ def hardware_show(
     from planner.render.catalog import hardware_text, system_text
     from planner.review.catalog import hardware_document, system_document
 
+    plots = check_plots(plot, None, ["roofline"], shape=shape)
     opened = Catalog(tuple(catalog or ()))
     if name in opened.system_ids():
+        if plots.files:
+            raise InputError(f"--plot: {name} is a system; give one of its accelerators")
         found = system_document(opened.system(name))
         _write(shape, found, lambda pen: system_text(found, pen))
         return 0
@@ -132,7 +137,14 @@ def hardware_show(
         near = did_you_mean(name, (*opened.accelerator_ids(), *opened.system_ids()))
         raise InputError(f'unknown accelerator "{name}"; {near}') from None
     document = hardware_document(accelerator)
+    figures = []
+    if plots.files:
+        from planner.render.figures.catalog import hardware_figures
+
+        figures = hardware_figures(document)
+        plots.write(figures, f"planner hardware: {document['id']}")
     _write(shape, document, lambda pen: hardware_text(document, pen))
+    plots.show(figures)
     return 0
 
 
@@ -182,13 +194,22 @@ def model_show(
         str | None,
         typer.Option("--tokens-for", metavar="SIZE", help='Tokens of one sequence that fit, e.g. in "40 GB".'),
     ] = None,
+    plot: PlotOption = None,
     catalog: CatalogOption = None,
 ) -> int:
     """Show what a model takes: parameters, layers, KV bytes per token, weights per format, ways to split it."""
     from planner.render.catalog import model_text
 
+    plots = check_plots(plot, None, ["weights"], shape=shape)
     document = _model_document(_load(reference, catalog), kv_dtype, tokens_for)
+    figures = []
+    if plots.files:
+        from planner.render.figures.catalog import model_figures
+
+        figures = model_figures(document)
+        plots.write(figures, f"planner model: {document['id']}")
     _write(shape, document, lambda pen: model_text(document, pen))
+    plots.show(figures)
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.options import CatalogOption, OutOption, QuietOption
+from planner.cli.plots import PlotOption, check_plots
 from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def compare(
         CompareFormat, typer.Option("--format", help="table for people; json or csv for programs; markdown for pages.")
     ] = CompareFormat.table,
     out: OutOption = None,
+    plot: PlotOption = None,
     catalog: CatalogOption = None,
     quiet: QuietOption = 0,
 ) -> int:
@@ -46,6 +48,7 @@ def compare(
     from planner.review.comparison import comparison_document
 
     check_out(out, [scenario])
+    plots = check_plots(plot, None, ["compare"], inputs=[scenario], out=out, shape=shape)
     found = _compared(scenario, tuple(catalog or ()))
     document = comparison_document(found)
 
@@ -61,8 +64,15 @@ def compare(
             return text.to_markdown(document)
         return text.to_text(document, width=screen.width, unicode=screen.unicode, color=screen.color)
 
+    figures = []
+    if plots.files:
+        from planner.render.figures.contenders import comparison_figures
+
+        figures = comparison_figures(document)
+        plots.write(figures, f"planner compare: {document['scenario']}")
     if out is not None or quiet < 2:
         write_result(render, out)
+    plots.show(figures)
     return 0 if found.winner else NOTHING_FITS
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from planner.cli.options import CatalogOption, Format, FormatOption, OutOption, QuietOption, VerboseOption
+from planner.cli.plots import PlotOption, check_plots
 
 NOTHING_FITS = 1
 
@@ -16,6 +17,7 @@ def kv(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file, YAML.")],
     shape: FormatOption = Format.table,
     out: OutOption = None,
+    plot: PlotOption = None,
     catalog: CatalogOption = None,
     verbose: VerboseOption = 0,
     quiet: QuietOption = 0,
@@ -35,6 +37,7 @@ def kv(
     from planner.files.yamlfile import load
 
     check_out(out, [scenario])
+    plots = check_plots(plot, None, ["tiers"], inputs=[scenario], out=out, shape=shape)
     try:
         asked = load_scenario(scenario, tuple(catalog or ()))
         from planner.sizing.kv import kv as report_of  # only now: faults of the files come without the formulas
@@ -46,8 +49,15 @@ def kv(
     from planner.review.kv import kv_document
 
     result = kv_document(report)
+    figures = []
+    if plots.files:
+        from planner.render.figures.reuse import kv_figures
+
+        figures = kv_figures(result)
+        plots.write(figures, f"planner kv: {result['inputs']['scenario']}")
     if out is not None or quiet < 2:
         write_result(render_kv(result, shape.value, verbose=verbose, quiet=quiet), out)
+    plots.show(figures)
     if out is not None and quiet < 2:
         tell(f"{verdict(result)}  ({out})")
     return NOTHING_FITS if report.plan.verdict == "infeasible" and asked.deployment is None else 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.options import OutOption, QuietOption
+from planner.cli.plots import PlotOption, check_plots
 
 if TYPE_CHECKING:
     from planner.cli.streams import Screen
@@ -58,6 +59,7 @@ def trace_show(
         typer.Option("--format", help="table for people, html: a page, json: for programs, csv: hit curve."),
     ] = TraceFormat.table,
     out: OutOption = None,
+    plot: PlotOption = None,
     quiet: QuietOption = 0,
 ) -> int:
     """Describe a trace: rate, burstiness, lengths, and what a prefix cache of each size would find.
@@ -67,12 +69,14 @@ def trace_show(
 
     Exit code 0 when it was read, 2 when it is at fault.
     """
-    from planner.cli.streams import write_result
+    from planner.cli.streams import check_out, write_result
     from planner.errors import InputError
     from planner.files.traces import load_traces
     from planner.records import InputFile
     from planner.review.trace import trace_document
 
+    check_out(out, files)
+    plots = check_plots(plot, None, ["reuse"], inputs=files, out=out, shape=shape)
     capacities = blocks_list(capacity_blocks)
     if block_tokens is not None and block_tokens < 1:
         raise InputError(f"--block-tokens: {block_tokens}; give a whole number of at least 1")
@@ -96,8 +100,15 @@ def trace_show(
             return text.to_html(document)
         return text.to_text(document, Pen(screen.width, screen.unicode, screen.color), notes=not quiet)
 
+    figures = []
+    if plots.files:
+        from planner.render.figures.reuse import trace_figures
+
+        figures = trace_figures(document)
+        plots.write(figures, f"planner trace: {names}")
     if quiet < 2:
         write_result(render, out)
+    plots.show(figures)
     return 0
 
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.options import CatalogOption, Format, FormatOption, OutOption
+from planner.cli.plots import PlotOption, check_plots
 from planner.cli.size import NOTHING_FITS, ScenarioArgument, answer
 
 if TYPE_CHECKING:
+    from planner.cli.plots import Plots
     from planner.cli.streams import Screen
     from planner.records import Plan
+    from planner.render.figures.figure import Figure
     from planner.sizing.variables import Variable
 
 MOST_POINTS = 500
@@ -29,6 +32,7 @@ def whatif(
     ] = None,
     shape: FormatOption = Format.table,
     out: OutOption = None,
+    plot: PlotOption = None,
     catalog: CatalogOption = None,
 ) -> int:
     """Change one thing at a time and see whether the plan still holds.
@@ -38,9 +42,12 @@ def whatif(
 
     Exit code 0 when the plan holds unchanged, 1 when it does not or nothing fits, 2 when the input is at fault.
     """
-    from planner.cli.streams import tell, write_result
+    from planner.cli.streams import check_out, tell, write_result
     from planner.render.json import to_json
 
+    check_out(out, [scenario])
+    kind = "tornado" if vary is None else "curve"
+    plots = check_plots(plot, None, [kind], inputs=[scenario], out=out, shape=shape)
     chosen = _vary(vary) if vary is not None else None
     plan = _plan(scenario, tuple(catalog or ()))
     if plan.deployment is None:
@@ -56,12 +63,25 @@ def whatif(
             return to_json(result)
         return sensitivity.to_text(result, Pen(screen.width, screen.unicode, screen.color))
 
+    figures = _drawn(result, plots)
     write_result(render, out)
+    plots.show(figures)
     if out is not None:
         from planner.render.sensitivity import verdict_line
 
         tell(f"{verdict_line(result)}  ({out})")
     return 0 if result["base"]["holds"] else NOTHING_FITS
+
+
+def _drawn(result: dict[str, Any], plots: Plots) -> list[Figure]:
+    """The figures of a result, those for files written."""
+    if not plots.files:
+        return []
+    from planner.render.figures.whatif import whatif_figures
+
+    figures = whatif_figures(result)
+    plots.write(figures, f"planner whatif: {result['scenario']}")
+    return figures
 
 
 def _plan(path: Path, catalog: tuple[Path, ...]) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -155,7 +156,16 @@ def _bar(frame: Frame, chart: Bars, bar: Bar, middle: float) -> None:
         canvas.line([(across, top - 6.0), (across, top + THICK_PX + 6.0)], RED, 3.0, "6 3", halo=True)
         beyond = max(beyond, bar.limit)
     canvas.text(frame.left - 10.0, middle + 6.0, bar.name, TEXT_PX, "end")
-    canvas.text(frame.at(beyond, 0.0)[0] + 10.0, middle + 6.0, bar.text or tick_text(bar.end), BEHIND_PX, halo=True)
+    _behind(frame, frame.at(beyond, 0.0)[0] + 10.0, middle, bar.text or tick_text(bar.end))
+
+
+def _behind(frame: Frame, across: float, middle: float, text: str) -> None:
+    """The text behind a bar, in as many lines as it needs up to the edge."""
+    room = max(int((frame.left + frame.width + 20.0 - across) / (0.56 * BEHIND_PX)), 8)
+    lines = textwrap.wrap(text, room)
+    for index, line in enumerate(lines):
+        down = middle + 6.0 + 1.15 * BEHIND_PX * (index - (len(lines) - 1) / 2.0)
+        frame.canvas.text(across, down, line, BEHIND_PX, halo=True)
 
 
 def _range(frame: Frame, span: tuple[float, float], middle: float, most: float) -> float:

@@ -242,7 +242,8 @@ def source(document: Document, one: Document) -> str:
     """Where the picture comes from, and what its reader should know."""
     tool = document["tool"]
     told = [note["text"] for note in one["notes"] if note["level"] == "info"]
-    return "; ".join([f"{tool['name']} {tool['version']}, scenario {document['scenario']}", *told])
+    made = f"{tool['name']} {tool['version']}, scenario {document['scenario']}, catalog {one['catalog_hash']}"
+    return "; ".join([made, *told])
 
 
 # ---------------------------------------------------------------------------------------------------------------- page

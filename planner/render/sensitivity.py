@@ -119,13 +119,7 @@ def _repair(case: Document, document: Document, pen: Pen) -> str:
 
 def _tornado(document: Document, pen: Pen) -> list[str]:
     """Per variable, how much of its tightest limit the plan uses at the low and at the high end; widest first."""
-    grouped: dict[str, list[float]] = {}
-    for case in document["cases"]:
-        if case["kind"] not in ("price", "failure"):
-            grouped.setdefault(case["variable"], []).append(_used(case))
-    base = _used(document["base"])
-    spans = {name: (min(base, *used), max(base, *used)) for name, used in grouped.items()}
-    order = sorted(spans, key=lambda name: spans[name][0] - spans[name][1])
+    spans = spans_of(document)
     rows: list[Row] = [
         [
             name,
@@ -133,11 +127,22 @@ def _tornado(document: Document, pen: Pen) -> list[str]:
             _percent(spans[name][1]),
             _span_bar(*spans[name], pen),
         ]
-        for name in order
-        if spans[name][1] - spans[name][0] > 1e-3
+        for name in spans
     ]
     title = "Tornado: how much of its tightest limit the plan uses; the mark is the limit"
     return [pen.heading(title), *columns(rows, "lrrl", pen)] if rows else []
+
+
+def spans_of(document: Document) -> dict[str, tuple[float, float]]:
+    """Least and most of its tightest limit that the plan uses as each variable moves; the widest first."""
+    grouped: dict[str, list[float]] = {}
+    for case in document["cases"]:
+        if case["kind"] not in ("price", "failure"):
+            grouped.setdefault(case["variable"], []).append(_used(case))
+    base = _used(document["base"])
+    spans = {name: (min(base, *used), max(base, *used)) for name, used in grouped.items()}
+    order = sorted(spans, key=lambda name: spans[name][0] - spans[name][1])
+    return {name: spans[name] for name in order if spans[name][1] - spans[name][0] > 1e-3}
 
 
 def _used(case: Document) -> float:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from planner.render.bars import Bar, Bars
 from planner.render.lines import Lines
 from planner.render.svg import Axis, tick_text
-from planner.render.text import Pen, wrapped
+from planner.render.text import Pen, columns, wrapped
 
 ROWS, MOST_COLUMNS, LEAST_COLUMNS = 16, 72, 24
 BAR_COLUMNS = 40
@@ -115,11 +115,8 @@ def bars_text(chart: Bars, pen: Pen) -> list[str]:
     """A line a bar: where it starts and ends, its parts in letters of their own where there are several."""
     whole = chart.axis.high
     letters = dict(zip(chart.parts, "█▓▒░▞▚" if pen.unicode else "#=+-:%", strict=False))
-    width = max((len(bar.name) for bar in chart.bars), default=0)
-    lines = [pen.heading(chart.title), *wrapped(chart.subtitle, pen.width)]
-    for bar in chart.bars:
-        drawn = _bar(bar, whole, letters, pen)
-        lines.append(f"  {bar.name:<{width}}  {drawn:<{BAR_COLUMNS}}  {bar.text or tick_text(bar.end)}".rstrip())
+    rows = [(bar.name, _bar(bar, whole, letters, pen), bar.text or tick_text(bar.end)) for bar in chart.bars]
+    lines = [pen.heading(chart.title), *wrapped(chart.subtitle, pen.width), *columns(rows, "llw", pen)]
     if letters:
         lines.append("  " + "  ".join(f"{letter} {name}" for name, letter in letters.items()))
     return lines

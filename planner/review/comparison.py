@@ -7,6 +7,7 @@ from typing import Any
 from planner import __version__
 from planner.records import Limit
 from planner.review.document import SCHEMA_VERSION, document, limit_document, plain
+from planner.review.inputs import catalog_hash
 from planner.sizing.candidates import MAX_UTILIZATION
 from planner.sizing.compare import Comparison, Contender
 
@@ -22,6 +23,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "planner", "version": __version__},
         "scenario": scenario.name,
+        "catalog_hash": catalog_hash(scenario),
         "files": [{"path": file.path, "sha256": file.sha256} for file in scenario.inputs],
         "price_basis": comparison.basis or None,
         "headroom_fraction": 1.0 - MAX_UTILIZATION,

@@ -9,6 +9,7 @@ from typing import Any
 from planner import __version__
 from planner.records import MapAxis
 from planner.review.document import SCHEMA_VERSION, plain
+from planner.review.inputs import catalog_hash
 from planner.sizing.crossover.map import CrossoverMap, MapCell
 
 Document = dict[str, Any]
@@ -33,6 +34,7 @@ def crossover_document(maps: Sequence[CrossoverMap], facets: Sequence[dict[str, 
 def _map(one: CrossoverMap) -> Document:
     return {
         "model": one.scenario.model.id,
+        "catalog_hash": catalog_hash(one.scenario),
         "accelerators": sorted({a.id for a in (*one.scenario.prefill_accelerators, *one.scenario.decode_accelerators)}),
         "targets": [asdict(target) for target in one.scenario.targets],
         "price_basis": one.basis or None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -58,6 +60,17 @@ def inputs_document(scenario: Scenario, *, deployment: Deployment | None, price_
         "budgets": [asdict(budget) for budget in scenario.budgets],
         "deployment_given": scenario.deployment is not None,
     }
+
+
+def joint_hash(checksums: Iterable[str]) -> str:
+    """The first digits of a checksum over others, in their order."""
+    return hashlib.sha256("\n".join(checksums).encode()).hexdigest()[:12]
+
+
+def catalog_hash(scenario: Scenario) -> str:
+    """Of the model, the engine and every accelerator that a scenario offers."""
+    accelerators = (one.sha256 for one in _candidates(scenario))
+    return joint_hash([scenario.model.sha256, scenario.engine.sha256, *accelerators])
 
 
 def _candidates(scenario: Scenario) -> list[Accelerator]:

@@ -7,6 +7,7 @@ from typing import Any
 from planner import __version__
 from planner.records import STATISTICS, Deployment, Plan
 from planner.review.document import plain, pools_document
+from planner.review.inputs import catalog_hash
 from planner.sizing.failures import Failure
 from planner.sizing.sensitivity import Case, Flip, Sensitivity, Sweep
 
@@ -54,6 +55,7 @@ def _head(plan: Plan, basis: str, base: Case) -> Document:
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "planner", "version": __version__},
         "scenario": scenario.name,
+        "catalog_hash": catalog_hash(scenario),
         "requests_per_s": scenario.workload.requests_per_s,
         "price_basis": basis or None,
         "usd_per_hour": plan.money.usd_per_hour if plan.money else None,

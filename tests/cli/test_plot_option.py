@@ -19,6 +19,9 @@ import planner.sizing.front
 from planner.cli.size import SIZE_KINDS
 
 
+TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-01-01 00:00:00,10,5\n2024-01-01 00:00:09,20,5\n"
+
+
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Program:
     """`planner` with the same plan as the answer of `size` and `evaluate`, whatever is asked."""
@@ -28,7 +31,7 @@ def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         monkeypatch.setattr(planner.sizing, name, lambda _: plan)
     monkeypatch.setattr(planner.review.figures, "figures_document", lambda *_: dict(drawn_results.figures()))
     monkeypatch.setattr(planner.sizing.front, "front", lambda _: drawn_results.points())
-    (tmp_path / "s.yaml").write_text("", encoding="utf-8")
+    (tmp_path / "s.yaml").write_text("version: 1\n", encoding="utf-8")
     return Program(monkeypatch, capsys, tmp_path)
 
 
@@ -121,3 +124,29 @@ def test_a_saved_result_is_drawn(program: Program, tmp_path: Path) -> None:
     assert program("render", "r.json", "--plot", "a.svg", "-qq").err == ""
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert program("render", "r.json", "--plot", "r.json").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        (("hardware", "show", "h200-sxm"), "Roofline of h200-sxm"),
+        (("model", "show", "openai/gpt-oss-120b"), "Weights of openai/gpt-oss-120b"),
+        (("whatif", "s.yaml", "--vary", "load=0.5..1.5:3"), "Time to first token against load"),
+    ],
+)
+def test_other_commands_draw_in_the_same_way(
+    program: Program, tmp_path: Path, arguments: tuple[str, ...], title: str
+) -> None:
+    done = program(*arguments, "--plot", "a.svg", "--plot", "-")
+    assert done.code in (0, 1) and title in done.out
+    assert f">{title}</text>" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert program(*arguments, "--plot", "a.jpg").code == 2
+
+
+def test_what_cannot_be_drawn_is_said(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TRACE, "utf-8")
+    done = program("trace", "show", "t.csv", "--plot", "a.svg")
+    assert (done.code, done.err) == (0, "not drawn, for want of numbers: reuse\n")
+    assert not (tmp_path / "a.svg").exists()
+    done = program("hardware", "show", "gb300-nvl72", "--plot", "a.svg")
+    assert done.code == 2 and "give one of its accelerators" in done.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from planner.render.lines import Lines, lines_svg
 from planner.render.svg import stacked
 from planner.render.terminal import bars_text, lines_text
 from planner.render.text import Pen
+from planner.review.inputs import joint_hash
 
 Document = Mapping[str, Any]
 
@@ -68,10 +68,15 @@ def source_line(result: Document) -> str:
 
 
 def catalog_hash(inputs: Document) -> str:
-    """The first digits of a checksum over those of the model, the engine and every accelerator of a result."""
+    """Of the model, the engine and every accelerator of a result."""
     sums = [inputs["model"]["sha256"], inputs["engine"]["sha256"]]
-    sums += [one["sha256"] for one in inputs["accelerators"]]
-    return hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
+    return joint_hash([*sums, *(one["sha256"] for one in inputs["accelerators"])])
+
+
+def catalog_source(document: Document) -> str:
+    """The same of a document that names its catalog by a checksum."""
+    tool = document["tool"]
+    return f"{tool['name']} {tool['version']}, scenario {document['scenario']}, catalog {document['catalog_hash']}"
 
 
 def subject(result: Document) -> str:

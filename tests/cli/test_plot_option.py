@@ -18,7 +18,6 @@ import planner.sizing
 import planner.sizing.front
 from planner.cli.size import SIZE_KINDS
 
-
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-01-01 00:00:00,10,5\n2024-01-01 00:00:09,20,5\n"
 
 

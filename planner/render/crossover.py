@@ -10,18 +10,26 @@ from statistics import median
 from typing import Any
 
 from planner.render import page
-from planner.render.heat_map import Contour, heat_map, level_lines
+from planner.render.heat_map import Contour, Label, heat_map, level_lines
 from planner.render.svg import INK, Axis, Entry, renamed, stacked, tick_text
 from planner.render.text import Pen, name_text, seconds_text, wrapped
 
 Document = Mapping[str, Any]
 
 COLUMNS = ("x", "y", "winner", "cheapest", "advantage_fraction", "interval_low", "interval_high", "limits")
+BLUES, ORANGES = ("#b9dcf2", "#4f9fd6", "#005a96"), ("#fbdcb4", "#ef9f3e", "#a85a00")
+
+
+def _hatched(light: str, middle: str, dark: str) -> tuple[str, str, str]:
+    """The same shades with lines, as names of hatches: line and ground."""
+    return (f"hatch:{middle}:{light}", f"hatch:{dark}:{middle}", f"hatch:{light}:{dark}")
+
+
 SHADES = {  # light to dark: the others cost up to half more, up to twice, more or the only one that fits
-    "disaggregated": ("#b9dcf2", "#4f9fd6", "#005a96"),
-    "heterogeneous": ("#b8e4d6", "#3fb08f", "#00634a"),
-    "colocated-chunked": ("#fbdcb4", "#ef9f3e", "#a85a00"),
-    "colocated-whole-prompt": ("#f3eba5", "#cdb800", "#7d7000"),
+    "disaggregated": BLUES,
+    "heterogeneous": _hatched(*BLUES),
+    "colocated-chunked": ORANGES,
+    "colocated-whole-prompt": _hatched(*ORANGES),
 }
 NAMES = {
     "disaggregated": "two pools",
@@ -30,7 +38,7 @@ NAMES = {
     "colocated-whole-prompt": "one pool, whole prompts",
 }
 STEPS = (0.5, 1.0)
-TIE, NOTHING = "#c4c4c4", "#8a8a8a"
+TIE, NOTHING = "#c4c4c4", "hatch:#8a8a8a:#ffffff"
 LETTERS = {"disaggregated": "dD", "heterogeneous": "hH", "colocated-chunked": "cC", "colocated-whole-prompt": "wW"}
 KEY = (
     "D two pools, H two pools of different accelerators, C one pool with chunks, W one pool with whole prompts; "
@@ -138,8 +146,8 @@ def to_svg(document: Document) -> str:
     return stacked([picture(document, one) for one in facets_of(document)])
 
 
-def picture(document: Document, one: Document) -> str:
-    """One map as SVG."""
+def picture(document: Document, one: Document, narrow: bool = False) -> str:
+    """One map as SVG, in a narrow form for phones."""
     x, y = document["axes"]["x"], document["axes"]["y"]
     columns, rows = ([_scaled(axis, value) for value in axis["values"]] for axis in (x, y))
     cells = grid(document, one)
@@ -154,10 +162,42 @@ def picture(document: Document, one: Document) -> str:
         [[_fill(cell) for cell in row] for row in cells],
         _legend(one),
         contours=lines,
-        hatches=[(NOTHING, "#ffffff")],
+        labels=areas(columns, rows, [[_family(cell) for cell in row] for row in cells]),
         subtitle=conditions(document, one),
         source=source(document, one),
+        narrow=narrow,
     )
+
+
+def _family(cell: Document) -> str:
+    """What the area of a cell is called; ties have no name."""
+    if cell["winner"] is None:
+        return "nothing fits"
+    return {"tie": ""}.get(cell["winner"], "one pool" if cell["winner"].startswith("colocated") else "two pools")
+
+
+def areas(columns: Sequence[float], rows: Sequence[float], names: Sequence[Sequence[str]]) -> list[Label]:
+    """A label for each name at the cell farthest from cells of other names."""
+    height, width = len(names), len(names[0])
+    depth = [[1] * width for _ in names]  # cells to the nearest other name, diagonals counted as one
+    for size in range(2, max(height, width)):
+        for row, column in ((r, c) for r in range(height) for c in range(width) if depth[r][c] == size - 1):
+            near = [(row + down, column + right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
+            inside = [(r, c) for r, c in near if 0 <= r < height and 0 <= c < width]
+            alike = all(names[r][c] == names[row][column] and depth[r][c] >= size - 1 for r, c in inside)
+            depth[row][column] += alike and len(inside) == 9
+    found = []
+    for name in dict.fromkeys(text for line in names for text in line if text):
+        places = [(r, c) for r in range(height) for c in range(width) if names[r][c] == name]
+        most = max(depth[r][c] for r, c in places)
+        deepest = [(r, c) for r, c in places if depth[r][c] == most]
+        row, column = deepest[len(deepest) // 2]
+        left = next((c for c in range(column, -1, -1) if names[row][c] != name), -1)
+        right = next((c for c in range(column, width) if names[row][c] != name), width)
+        if most > 1:
+            middle = (left + right) // 2
+            found.append(Label(columns[middle], rows[row], name, (right - left - 1) / width))
+    return found
 
 
 def _axis(axis: Document, values: Sequence[float]) -> Axis:
@@ -181,7 +221,7 @@ def axis_title(axis: Document) -> str:
 
 def _fill(cell: Document) -> str:
     if cell["winner"] is None:
-        return f"hatch:{NOTHING}"
+        return NOTHING
     return TIE if cell["winner"] == "tie" else SHADES[cell["winner"]][strength(cell)]
 
 
@@ -195,7 +235,7 @@ def _legend(one: Document) -> list[Entry]:
     if "tie" in winners:
         entries.append(Entry("tie, within the error of the prediction", TIE))
     if None in winners:
-        entries.append(Entry("nothing meets the targets", NOTHING, pattern=f"hatch:{NOTHING}"))
+        entries.append(Entry("nothing meets the targets", NOTHING))
     if any(cell["lead_log2"] is not None for cell in one["cells"]):
         entries.append(Entry("break-even of cost, smoothed", INK, "line"))
     return entries
@@ -255,6 +295,7 @@ def to_html(document: Document) -> str:
     parts = [page.heading(title, 1)]
     for index, one in enumerate(facets_of(document)):
         notes = "".join(f"<li>{escape(note['text'])}</li>" for note in one["notes"])
-        svg = renamed(picture(document, one), index)
+        broad, narrow = (renamed(picture(document, one, way), 2 * index + way) for way in (False, True))
+        svg = f'<div class="broad">{broad}</div><div class="narrow">{narrow}</div>'
         parts.append(f"<figure>{svg}<figcaption>{f'<ul>{notes}</ul>' if notes else ''}</figcaption></figure>")
     return page.page(title, parts, document["tool"]["version"])

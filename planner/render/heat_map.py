@@ -10,6 +10,7 @@ from planner.render.svg import (
     INK,
     TEXT_PX,
     Axis,
+    Canvas,
     Entry,
     Frame,
     framed,
@@ -17,6 +18,7 @@ from planner.render.svg import (
 )
 
 LEGEND_PX = 232.0
+NARROW_PX, NARROW_PLOT_PX = 480.0, 540.0  # of a picture for a phone, where text is three quarters as large
 Point = tuple[float, float]
 
 
@@ -31,6 +33,16 @@ class Contour:
     width: float = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The name of an area, about a point of it; `width` is the share of the map's width that it may take."""
+
+    x: float
+    y: float
+    text: str
+    width: float
+
+
 def heat_map(
     title: str,
     x: Axis,
@@ -41,17 +53,26 @@ def heat_map(
     legend: Sequence[Entry],
     *,
     contours: Sequence[Contour] = (),
-    hatches: Sequence[tuple[str, str]] = (),
+    labels: Sequence[Label] = (),
     subtitle: str = "",
     source: str = "",
+    narrow: bool = False,
 ) -> str:
-    """Cells about the points `columns` x `rows`, `fills[row][column]` their colors, or the name of a hatch.
+    """Cells about the points `columns` x `rows`, `fills[row][column]` their colors.
 
-    `hatches` are (color, background) pairs; a fill or legend pattern of "hatch:<color>" means the one of that color.
+    A color may be "hatch:<line>:<ground>", also in the legend. That stands on the right, below in a narrow picture.
     """
     description = f"{x.title} across, {y.title} up; {'; '.join(entry.text for entry in legend)}"
-    frame = framed(title, description, x, y, subtitle=subtitle, source=source, legend_px=LEGEND_PX)
-    known = {f"hatch:{color}": frame.canvas.hatch(color, ground) for color, ground in hatches}
+    below = Canvas.legend_height(legend, NARROW_PX - 40.0) + 12.0 if narrow else 0.0
+    size = (
+        {"width": NARROW_PX, "height": NARROW_PLOT_PX + below, "below_px": below}
+        if narrow
+        else {"legend_px": LEGEND_PX}
+    )
+    frame = framed(title, description, x, y, subtitle=subtitle, source=source, **size)
+    colors = {fill for line in fills for fill in line} | {color for one in legend for color in (one.color, *one.shades)}
+    hatches = sorted(color for color in colors if color.startswith("hatch:"))
+    known = {color: frame.canvas.hatch(*color.split(":")[1:]) for color in hatches}
     across = [frame.left + frame.width * share for share in _edges([x.share(value) for value in columns])]
     down = [frame.top + frame.height * (1.0 - share) for share in _edges([y.share(value) for value in rows])]
     for row, line in enumerate(fills):
@@ -64,10 +85,29 @@ def heat_map(
             frame.canvas.line(pixels, contour.color, contour.width, contour.dash, halo=True)
     for contour in contours:
         _name(frame, contour)
+    for label in labels:
+        _write(frame, label)
     frame.draw(grid=False)
-    entries = [replace(entry, pattern=known.get(entry.pattern, entry.pattern)) for entry in legend]
-    frame.canvas.legend(frame.left + frame.width + 24.0, frame.top + 14.0, entries, LEGEND_PX - 20.0)
+    entries = [
+        replace(
+            entry,
+            color=known.get(entry.color, entry.color),
+            shades=tuple(known.get(shade, shade) for shade in entry.shades),
+        )
+        for entry in legend
+    ]
+    if narrow:
+        frame.canvas.legend(20.0, frame.top + frame.height + 88.0, entries, NARROW_PX - 40.0)
+    else:
+        frame.canvas.legend(frame.left + frame.width + 24.0, frame.top + 14.0, entries, LEGEND_PX - 20.0)
     return frame.canvas.document()
+
+
+def _write(frame: Frame, label: Label) -> None:
+    """The name of an area where there is room for it."""
+    if text_width_px(label.text) <= label.width * frame.width:
+        across, down = frame.at(label.x, label.y)
+        frame.canvas.text(across, down + 6.0, label.text, anchor="middle", bold=True, halo=True)
 
 
 def _edges(shares: Sequence[float]) -> list[float]:

@@ -61,6 +61,8 @@ td small { font-size: .8rem; }
 svg .track { fill: var(--line); } svg .limit { fill: var(--fail); } svg .value { fill: var(--ink); }
 details { margin: 1rem 0; } summary { cursor: pointer; } summary h2 { display: inline; }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
+.narrow { display: none; }
+@media screen and (max-width: 44rem) { .narrow { display: block; } .broad { display: none; } }
 @media (max-width: 44rem) {
   .bar svg { width: 3rem; }
   th, td { padding-right: .6rem; }

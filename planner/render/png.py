@@ -60,10 +60,10 @@ def _area(axes: Axes, one: dict[str, str], down: float, order: int) -> None:
     corner = (float(one["x"]), float(one["y"]) + down)
     size = (float(one["width"]), float(one["height"]))
     hatched = one["fill"].startswith("url(")
-    style: dict[str, Any] = {"facecolor": "white" if hatched else one["fill"], "edgecolor": one["stroke"]}
+    style: dict[str, Any] = {"facecolor": one["fill"], "edgecolor": one["stroke"]}
     if hatched:  # the name of a hatch holds its color and its background
-        color = f"#{one['fill'].removeprefix('url(#').removesuffix(')').split('-')[-2]}"
-        style |= {"hatch": "///", "edgecolor": color}
+        color, ground = one["fill"].removeprefix("url(#").removesuffix(")").split("-")[-2:]
+        style = {"facecolor": f"#{ground}", "edgecolor": f"#{color}", "hatch": "///"}
     axes.add_patch(Rectangle(corner, *size, linewidth=_POINT_PX, zorder=order, **style))
 
 

@@ -49,6 +49,11 @@ def text_width_px(text: str, size_px: float = TEXT_PX) -> float:
     return _CHARACTER * size_px * len(text)
 
 
+def _characters(width: float, size_px: float) -> int:
+    """How many fit into a line."""
+    return max(int(width / (_CHARACTER * size_px)), 8)
+
+
 def tick_text(value: float) -> str:
     """A tick as people read it: 0.05, 2, 250, 4k, 1.5M."""
     magnitude = abs(value)
@@ -125,13 +130,12 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a legend: `kind` is area, line or a shape of a mark. `pattern` is a hatch of `Canvas.hatch`."""
+    """One line of a legend: `kind` is area, line or a shape of a mark."""
 
     text: str
     color: str
     kind: str = "area"
     dash: str = ""
-    pattern: str = ""
     shades: tuple[str, ...] = ()  # several steps of one color, side by side
 
 
@@ -202,7 +206,7 @@ class Canvas:
 
     def paragraph(self, x: float, y: float, text: str, width: float, size: float, bold: bool = False) -> float:
         """Wrapped text from its first baseline; returns the baseline of the line after it."""
-        for line in textwrap.wrap(text, max(int(width / (_CHARACTER * size)), 8)):
+        for line in textwrap.wrap(text, _characters(width, size)):
             self.text(x, y, line, size, bold=bold)
             y += 1.25 * size
         return y
@@ -213,6 +217,13 @@ class Canvas:
             self._sample(x, y, entry)
             y = self.paragraph(x + 44.0, y, entry.text, width - 44.0, SMALL_PX + 1.0) + 5.0
         return y
+
+    @staticmethod
+    def legend_height(entries: Sequence[Entry], width: float) -> float:
+        """What `legend` takes."""
+        size = SMALL_PX + 1.0
+        lines = [textwrap.wrap(entry.text, _characters(width - 44.0, size)) for entry in entries]
+        return sum(1.25 * size * len(wrapped) + 5.0 for wrapped in lines)
 
     def _sample(self, x: float, y: float, entry: Entry) -> None:
         if entry.shades:
@@ -226,7 +237,7 @@ class Canvas:
         elif entry.kind != "area":
             self.mark(x + 17.0, y - 5.0, entry.color, entry.kind)
         else:
-            self.area(x, y - 14.0, 34.0, 17.0, entry.pattern or entry.color, INK)
+            self.area(x, y - 14.0, 34.0, 17.0, entry.color, INK)
 
     def document(self) -> str:
         """The finished picture, with title and description for readers that cannot see it."""
@@ -326,10 +337,15 @@ def framed(
     subtitle: str = "",
     source: str = "",
     legend_px: float = 0.0,
+    below_px: float = 0.0,
+    width: float = 960.0,
     height: float = 640.0,
 ) -> Frame:
-    """A canvas with its title, its source line and an empty plotting area, leaving `legend_px` on the right."""
-    canvas = Canvas(title, description, height=height)
+    """A canvas with its title, its source line and an empty plotting area.
+
+    `legend_px` is left free on its right, `below_px` between the plot and the source line.
+    """
+    canvas = Canvas(title, description, width, height)
     room = canvas.width - 40.0
     down = canvas.paragraph(20.0, 34.0, title, room, TITLE_PX, bold=True)
     if subtitle:
@@ -339,6 +355,6 @@ def framed(
     for index, line in enumerate(lines):
         canvas.text(20.0, foot + 1.25 * SMALL_PX * index, line, SMALL_PX)
     top = down + 34.0
-    bottom = foot - 1.25 * SMALL_PX - 62.0
+    bottom = foot - 1.25 * SMALL_PX - 62.0 - below_px
     left = 84.0
     return Frame(canvas, x, y, left, top, canvas.width - left - 30.0 - legend_px, bottom - top)

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.render.bars import Bar, Bars, bars_svg
-from planner.render.heat_map import Contour, heat_map, level_lines
+from planner.render.crossover import areas
+from planner.render.heat_map import Contour, Label, heat_map, level_lines
 from planner.render.lines import Lines, Note, Rule, Series, Span, Zone, lines_svg
 from planner.render.svg import Axis, Canvas, Entry, number, size_px, stacked, tick_text
 
@@ -21,7 +22,7 @@ TOKENS = Axis("input", "tokens", 256.0, 131072.0, log=True)
 RATE = Axis("rate", "requests/s", 1.0, 1000.0, log=True)
 LENGTHS = [256.0, 2048.0, 16384.0, 131072.0]
 RATES = [1.0, 10.0, 100.0, 1000.0]
-FILLS = [["#0072b2", "#0072b2", "hatch:#777777", "#e69f00"]] * 4
+FILLS = [["#0072b2", "#0072b2", "hatch:#777777:#ffffff", "#e69f00"]] * 4
 
 
 LINES = Lines(
@@ -37,7 +38,7 @@ LINES = Lines(
 )
 
 
-def heat() -> str:
+def heat(narrow: bool = False) -> str:
     values = [[1.0, 2.0, 3.0, None]] * 4
     return heat_map(
         "a < b & c",
@@ -46,11 +47,16 @@ def heat() -> str:
         LENGTHS,
         RATES,
         FILLS,
-        [Entry("<wins>", "#0072b2"), Entry("nothing", "#777777", pattern="hatch:#777777")],
+        [Entry("<wins>", "#0072b2"), Entry("nothing", "hatch:#777777:#ffffff")],
         contours=[Contour("2.5", level_lines(LENGTHS, RATES, values, 2.5))],
-        hatches=[("#777777", "#ffffff")],
+        labels=[Label(2048.0, 3.0, "here", 0.5), Label(2048.0, 3.0, "no room for so long a name", 0.1)],
         source="source & date",
+        narrow=narrow,
     )
+
+
+def narrow_heat() -> str:
+    return heat(narrow=True)
 
 
 def lines() -> str:
@@ -82,13 +88,13 @@ def test_a_picture_is_one_well_formed_document_with_a_title_and_a_description(dr
     assert text == draw()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("draw", [heat, lines, bars])
+@pytest.mark.parametrize("draw", [heat, narrow_heat, lines, bars])
 def test_every_text_is_inside_the_picture_and_readable_at_half_size(draw: object) -> None:
     root = ElementTree.fromstring(draw())  # type: ignore[operator]
     texts = list(root.iter(f"{SVG}text"))
     assert texts
     for text in texts:
-        assert 0.0 <= float(text.attrib["x"]) <= 960.0
+        assert 0.0 <= float(text.attrib["x"]) <= float(root.attrib["width"])
         assert 0.0 < float(text.attrib["y"]) <= float(root.attrib["height"])
         assert float(text.attrib["font-size"]) >= 15.0
 
@@ -96,6 +102,18 @@ def test_every_text_is_inside_the_picture_and_readable_at_half_size(draw: object
 def test_axis_titles_carry_units_and_ticks_have_labels() -> None:
     words = {text.text for text in ElementTree.fromstring(heat()).iter(f"{SVG}text")}
     assert {"input [tokens]", "rate [requests/s]", "1k", "100k", "source & date"} <= words
+
+
+def test_areas_are_named_where_there_is_room() -> None:
+    words = [text.text for text in ElementTree.fromstring(heat()).iter(f"{SVG}text")]
+    assert words.count("here") == 2 and "no room for so long a name" not in words  # a rim below the letters
+
+
+def test_an_area_is_named_at_its_middle() -> None:
+    names = [["", "a", "a", "a", "a", "a", ""]] * 5
+    (found,) = areas([float(2**n) for n in range(7)], [1.0, 2.0, 3.0, 4.0, 5.0], names)
+    assert (found.x, found.y, found.text) == (8.0, 3.0, "a") and found.width == pytest.approx(5 / 7)
+    assert areas([1.0, 2.0], [1.0, 2.0], [["a", "b"], ["b", "a"]]) == []  # too small to be named
 
 
 def test_equal_neighbors_are_one_area() -> None:

@@ -49,8 +49,8 @@ def _scaleup(entry: Document) -> str:
 
 def hardware_text(document: Document, pen: Pen) -> str:
     """One accelerator: every value with how it is known, its source and date; fits in short; notes."""
-    fabric = f", {document['scaleup_name']}" if document["scaleup_name"] else ""
-    lines = [pen.heading(f"{document['id']}: {document['vendor']}, {document['status']}{fabric}")]
+    told = ", ".join(filter(None, (document["vendor"], document["status"], document["scaleup_name"])))
+    lines = [pen.heading(f"{document['id']}: {told}")]
     lines += columns([sourced_row(name, item) for name, item in document["values"].items()], "lrllw", pen)
     borrowed = document["efficiency_like"]
     title = f"Operator efficiencies, borrowed from {borrowed}: a guess" if borrowed else "Operator efficiencies, fitted"

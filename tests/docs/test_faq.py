@@ -13,12 +13,8 @@ import pytest
 from excerpts import ROOT
 
 PAGE = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
-COMMANDS = [
-    line
-    for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    for line in block.split("\n")
-    if line
-]
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+COMMANDS = list(dict.fromkeys(line for block in BLOCKS for line in block.splitlines()))
 NO = {"planner size docs/examples/infeasible.yaml"}
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from planner.queueing.service import Floats, ServiceLaw
 from planner.queueing.waiting import checked_level, checked_points
 
+_PARTS = 16  # of a range of batches, tried at once
 _STATES = 1024  # up to here the lattice is 0, 1, 2, …; beyond, about as many points
 
 
@@ -166,25 +167,28 @@ def _lattices(counts: Floats, times: Floats) -> tuple[Floats, Floats, Floats]:
 
     Rows are padded with states that stand for nothing.
     """
-    rows = [_lattice(count, times) for count in counts]
-    length = max(n.size for n, _, _ in rows)
-    return (
-        np.stack([np.pad(n, (0, length - n.size), mode="edge") for n, _, _ in rows]),
-        np.stack([np.pad(widths, (0, length - widths.size)) for _, widths, _ in rows]),
-        np.stack([np.pad(logs, (0, length - logs.size), mode="edge") for _, _, logs in rows]),
-    )
+    logs = np.concatenate([np.log(times[:1]), np.log(times)])  # t(0) stands for t(1): no replica runs half a request
+    integral = np.concatenate([[0.0], np.cumsum((logs[1:] + logs[:-1]) / 2.0)])
+    rows = [_lattice(count, times, logs, integral) for count in counts]
+    longest = max(n.size for n, _, _ in rows)
+    lattice, widths, log_steps = np.empty((3, len(rows), longest))
+    for row, (n, width, log_step) in enumerate(rows):
+        lattice[row, : n.size], lattice[row, n.size :] = n, n[-1]
+        widths[row, : n.size], widths[row, n.size :] = width, 0.0
+        log_steps[row, : n.size], log_steps[row, n.size :] = log_step, log_step[-1]
+    return lattice, widths, log_steps
 
 
-def _lattice(count: float, times: Floats) -> tuple[Floats, Floats, Floats]:
+def _lattice(count: float, times: Floats, logs: Floats, integral: Floats) -> tuple[Floats, Floats, Floats]:
     """One row. Large pools use every n up to where steps of `h` in sqrt(n) pass 1, then such steps: the law is
     smooth there and at least sqrt(n) wide, so the trapezoidal rule is exact for all purposes."""
     total = count * times.size
     if total <= _STATES:
         n = np.arange(total + 1.0)
         steps = np.interp(np.maximum(n, 1.0) / count, np.arange(1.0, times.size + 1.0), times)
-        logs = np.log(steps)
-        logs[0] = 0.0
-        return n, np.ones(n.size), np.cumsum(logs)
+        terms = np.log(steps)
+        terms[0] = 0.0
+        return n, np.ones(n.size), np.cumsum(terms)
     h = max(0.1, np.sqrt(total) / _STATES)
     joint = float(np.floor(0.25 / h**2)) + 1.0
     roots = np.linspace(np.sqrt(joint), np.sqrt(total), int(np.ceil((np.sqrt(total) - np.sqrt(joint)) / h)) + 1)
@@ -192,15 +196,16 @@ def _lattice(count: float, times: Floats) -> tuple[Floats, Floats, Floats]:
     widths = np.concatenate([np.ones(int(joint)), 2.0 * roots * (roots[1] - roots[0])])
     widths[int(joint)] = 0.5 + widths[int(joint)] / 2.0
     widths[-1] = 0.5 + widths[-1] / 2.0
-    return n, widths, _smooth_log_steps(n, count, times)
+    return n, widths, _smooth_log_steps(n, count, logs, integral)
 
 
-def _smooth_log_steps(n: Floats, count: float, times: Floats) -> Floats:
-    """sum_(i<=n) log t(i/k) by Euler-Maclaurin: k times the integral up to n/k, plus half the end values."""
-    logs = np.concatenate([np.log(times[:1]), np.log(times)])  # t(0) stands for t(1): no replica runs half a request
-    integral = np.concatenate([[0.0], np.cumsum((logs[1:] + logs[:-1]) / 2.0)])
+def _smooth_log_steps(n: Floats, count: float, logs: Floats, integral: Floats) -> Floats:
+    """sum_(i<=n) log t(i/k) by Euler-Maclaurin: k times the integral up to n/k, plus half the end values.
+
+    `logs` are log t(0..B) and `integral` their running integral.
+    """
     x = n / count
-    left = np.minimum(x.astype(np.intp), times.size - 1)
+    left = np.minimum(x.astype(np.intp), logs.size - 2)
     part, rise = x - left, logs[left + 1] - logs[left]
     area = integral[left] + part * logs[left] + part**2 * rise / 2.0
     return np.asarray(count * area + (logs[left] + part * rise - logs[0]) / 2.0)
@@ -288,7 +293,8 @@ def batch_for_memory(
 ) -> NDArray[np.int64]:
     """Largest batch whose q-quantile of tokens held fits `capacity_tokens`; 0 where not even one request does.
 
-    Arguments broadcast; `context` comes from `context_moments`. Found by bisection on whole numbers.
+    Arguments broadcast; `context` comes from `context_moments`. Found by cutting the range of whole numbers again and
+    again into `_PARTS`, whose ends are tried at once.
     """
     capacity, k1, k2, k3 = np.broadcast_arrays(
         *(np.asarray(value, dtype=float) for value in (capacity_tokens, *context))
@@ -297,10 +303,13 @@ def batch_for_memory(
         raise ValueError("capacity_tokens must be finite")
     low = np.zeros(capacity.shape)
     high = np.floor(np.maximum(0.0, capacity) / k1) + 1.0
+    shares = np.arange(1, _PARTS) / _PARTS
     while np.any(high - low > 1.0):
-        middle = np.floor((low + high) / 2.0)
-        fits = kv_tokens_quantile(middle, 0.0, (k1, k2, k3), q) <= capacity
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        tried = np.floor(low[..., None] + (high - low)[..., None] * shares)
+        held = kv_tokens_quantile(tried, 0.0, (k1[..., None], k2[..., None], k3[..., None]), q)
+        fits = np.sum(held <= capacity[..., None], axis=-1)  # more requests never hold less
+        ends = np.concatenate([low[..., None], tried, high[..., None]], axis=-1)
+        low, high = (np.take_along_axis(ends, (fits + more)[..., None], axis=-1)[..., 0] for more in (0, 1))
     return low.astype(np.int64)
 
 

@@ -197,17 +197,15 @@ class Role:
 
     def decode_curve_s(self, max_batch: int) -> Floats:
         """Step time t(1..max_batch) of the worker [s]."""
-        if max_batch <= self._longest_curve_s.size:
-            return self._longest_curve_s[:max_batch]
-        return self._curve_s(max_batch)
+        if max_batch > self._longest_curve_s[0].size:
+            batches = np.arange(1, max_batch + 1, dtype=float)
+            self._longest_curve_s[0] = np.asarray(self.decode(batches).total_s) * self.step_factor
+        return self._longest_curve_s[0][:max_batch]
 
     @cached_property
-    def _longest_curve_s(self) -> Floats:
-        """Up to what memory holds, which is as far as is usually asked."""
-        return self._curve_s(max(self.memory_batch, 2))
-
-    def _curve_s(self, max_batch: int) -> Floats:
-        return np.asarray(self.decode(np.arange(1, max_batch + 1, dtype=float)).total_s) * self.step_factor
+    def _longest_curve_s(self) -> list[Floats]:
+        """The longest curve that was asked for; shorter ones are its beginning."""
+        return [np.empty(0)]
 
     @cached_property
     def resident_bytes_moments(self) -> tuple[float, float, float]:

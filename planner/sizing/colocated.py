@@ -24,19 +24,26 @@ BLOCK = 8  # sizes at a time that are judged on TTFT and on every window
 PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 
 
+def shapes_worth_sizing(
+    scenario: Scenario, traffic: Traffic, targets: Sequence[Target], basis: str
+) -> list[tuple[Pool, Role]]:
+    """Workers of a shared pool, the same for every colocated mode."""
+    return undominated(roles(scenario, traffic, "colocated"), basis, merits, tightest_step_s(targets, traffic))
+
+
 def search(
     scenario: Scenario,
     traffic: Traffic,
     mode: Mode,
     targets: Sequence[Target],
     basis: str,
+    shapes: Sequence[tuple[Pool, Role]],
     budgets_per_octave: int = BUDGETS_PER_OCTAVE,
 ) -> Found:
-    """The best pools of one colocated mode, by accelerator.
+    """The best pools of one colocated mode, by accelerator, out of worker shapes from `shapes_worth_sizing`.
 
     Blocks of sizes are judged cheapest first; an accelerator is done once no block left is cheaper than what holds.
     """
-    shapes = undominated(roles(scenario, traffic, "colocated"), basis, merits, tightest_step_s(targets, traffic))
     queue = [(_least_usd(pool, role, traffic, basis), index) for index, (pool, role) in enumerate(shapes)]
     heapify(queue)
     grids = [(token_budgets(role, mode, budgets_per_octave), sizes_of(role, traffic)) for _, role in shapes]

@@ -128,7 +128,12 @@ def survey(scenario: Scenario, budgets_per_octave: int = colocated.BUDGETS_PER_O
     _refuse_unpriced(scenario, basis)
     _refuse_unrunnable(scenario)
     modes = [mode for mode in MODES if not why_not_mode(scenario.engine, mode)]
-    results = [_search(scenario, load, mode, basis, budgets_per_octave) for mode in modes]
+    results = [search.disaggregated(scenario, load, scenario.targets, basis)] if "disaggregated" in modes else []
+    shared = [mode for mode in modes if mode != "disaggregated"]
+    shapes = colocated.shapes_worth_sizing(scenario, load, scenario.targets, basis) if shared else []
+    results += [
+        colocated.search(scenario, load, mode, scenario.targets, basis, shapes, budgets_per_octave) for mode in shared
+    ]
     tried = (
         _first_that_holds(scenario, load, _with_tiers(scenario, group, basis)) for group in _groups(results).values()
     )
@@ -158,12 +163,6 @@ def planned(plan: Plan, deployment: Deployment) -> Plan:
     prediction = predict(scenario, deployment, load)
     lost = resilience(scenario, deployment, load, basis)
     return _plan(scenario, deployment, prediction, basis, None, plan.candidates, (), lost)
-
-
-def _search(scenario: Scenario, load: Traffic, mode: Mode, basis: str, budgets_per_octave: int) -> Found:
-    if mode == "disaggregated":
-        return search.disaggregated(scenario, load, scenario.targets, basis)
-    return colocated.search(scenario, load, mode, scenario.targets, basis, budgets_per_octave)
 
 
 def _groups(results: Iterable[Found]) -> dict[tuple[str, ...], list[Candidate]]:

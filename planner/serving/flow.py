@@ -29,6 +29,7 @@ class Flow:
     """A settled deployment; rates are of all of it, `batch` of one worker that decodes."""
 
     requests_per_s: float
+    asked_per_s: float  # that the users would send if none had to wait
     batch: float
     slots_batch: float  # sequences a worker's KV has room for
     wait_s: float  # before prefill begins: for a prefill server, or for room
@@ -129,9 +130,10 @@ class Loaded:
         points = self._points
         rates = points.requests_per_s
         if requests_per_s >= rates[-1]:
-            return self._flow(float(self.plant.batches.size - 1), requests_per_s, np.inf, saturated=True)
+            last = float(self.plant.batches.size - 1)
+            return self._flow(last, requests_per_s, requests_per_s, np.inf, saturated=True)
         at = float(np.interp(requests_per_s, rates, np.arange(rates.size)))
-        return self._flow(at, requests_per_s, None, saturated=False)
+        return self._flow(at, requests_per_s, requests_per_s, None, saturated=False)
 
     def with_users(self, users: float, pause_s: float, requests_per_turn: float, turn_factor: float = 1.0) -> Flow:
         """Closed loop: each user takes a turn, waits for its answer, and pauses; children of turns come on top.
@@ -139,18 +141,23 @@ class Loaded:
         `turn_factor` : answer of a turn over that of a mean request, children counted.
         """
         points = self._points
-        cycle_s = points.wait_s + points.own_s + turn_factor * points.run_s + pause_s
+        free_s = points.own_s + turn_factor * points.run_s + pause_s
+        cycle_s = points.wait_s + free_s
         needed = np.maximum.accumulate(points.requests_per_s / requests_per_turn * cycle_s)
         if users >= needed[-1]:
             last = float(needed.size - 1)
             turns_per_s = points.requests_per_s[-1] / requests_per_turn
             waiting_s = users / turns_per_s - pause_s - points.own_s[-1] - turn_factor * points.run_s[-1]
-            return self._flow(last, float(points.requests_per_s[-1]), float(waiting_s), saturated=True)
+            asked = users * requests_per_turn / float(free_s[-1])
+            return self._flow(last, float(points.requests_per_s[-1]), asked, float(waiting_s), saturated=True)
         at = float(np.interp(users, needed, np.arange(needed.size)))
         rate = float(np.interp(at, np.arange(needed.size), points.requests_per_s))
-        return self._flow(at, rate, None, saturated=False)
+        asked = users * requests_per_turn / float(np.interp(at, np.arange(needed.size), free_s))
+        return self._flow(at, rate, asked, None, saturated=False)
 
-    def _flow(self, at: float, requests_per_s: float, wait_s: float | None, saturated: bool) -> Flow:
+    def _flow(
+        self, at: float, requests_per_s: float, asked_per_s: float, wait_s: float | None, saturated: bool
+    ) -> Flow:
         points, index = self._points, np.arange(self.plant.batches.size)
 
         def value(values: Floats) -> float:
@@ -161,6 +168,7 @@ class Loaded:
         felt = self._felt_s(value(points.own_s), value(points.itl_s), batch)
         return Flow(
             requests_per_s=requests_per_s,
+            asked_per_s=asked_per_s,
             batch=batch,
             slots_batch=self.plant.slots_batch,
             wait_s=wait,

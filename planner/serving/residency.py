@@ -182,8 +182,9 @@ def _edge(
     return float(np.sqrt(low * high))
 
 
-def at_load(scenario: Scenario, state: Settled) -> Scenario:
-    """The scenario with the hits, the lengths and the rate of a settled state."""
-    workload = scenario.workload
-    rate = workload.requests_per_s if workload.sessions is None else state.flow.requests_per_s
+def at_load(scenario: Scenario, state: Settled, asked: bool = False) -> Scenario:
+    """The scenario with the hits, the lengths and the rate of a settled state; `asked`: the rate if nobody waited."""
+    workload, rate = scenario.workload, scenario.workload.requests_per_s
+    if workload.sessions is not None:
+        rate = state.flow.asked_per_s if asked else state.flow.requests_per_s
     return replace(scenario, workload=replace(state.workload, requests_per_s=rate))

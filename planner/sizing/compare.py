@@ -13,7 +13,7 @@ from planner.serving.reuse import knows_reuse
 from planner.sizing.cost import price_basis
 from planner.sizing.crossover.ends import Cause, End, causes, ends
 from planner.sizing.explain import does_not_fit
-from planner.sizing.plan import Survey, survey
+from planner.sizing.plan import Survey, evaluate_as_is, survey
 from planner.sizing.reuse import sized
 from planner.sizing.tco import priced
 
@@ -165,7 +165,9 @@ def _contender(scenario: Scenario, found: Survey | None, name: str) -> Contender
     reason = _why_not(scenario, name)
     if reason:
         return Contender(name, None, reason)
-    plan = sized(scenario, lambda asked: _best(survey(asked, BUDGETS_PER_OCTAVE), name)) if found is None else None
+    plan = None
+    if found is None:
+        plan = sized(scenario, lambda asked: _best(survey(asked, BUDGETS_PER_OCTAVE), name), evaluate_as_is)
     plan = plan or (_best(found, name) if found is not None else None)
     if plan is None or plan.deployment is None:
         return Contender(name, None, "no worker of any allowed shape holds the model and its requests")

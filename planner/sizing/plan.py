@@ -70,7 +70,7 @@ def size(scenario: Scenario) -> Plan:
     Id: plan.search.  the cheapest deployment, over every mode and split, whose full evaluation keeps all limits and
         20 % headroom  (HOUSE §1; planner.sizing)
     """
-    return sized(priced(scenario), size_as_is)
+    return sized(priced(scenario), size_as_is, evaluate_as_is)
 
 
 def size_as_is(scenario: Scenario) -> Plan:
@@ -147,7 +147,11 @@ def evaluate(scenario: Scenario) -> Plan:
     if deployment is None:
         raise FieldError("deployment", "nothing to evaluate: give a deployment, or let `planner size` find one")
     scenario = priced(scenario)
-    scenario = resolved(chosen(scenario, deployment), deployment)
+    return evaluate_as_is(resolved(chosen(scenario, deployment), deployment), deployment)
+
+
+def evaluate_as_is(scenario: Scenario, deployment: Deployment) -> Plan:
+    """What a deployment does with the prompts, and what they find in caches, as the scenario has them."""
     used = [scenario.accelerator(pool.accelerator) for pool in deployment.pools]
     basis = price_basis(used, scenario.costs.basis)
     _refuse_unpriced(scenario, basis)

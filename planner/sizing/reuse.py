@@ -1,20 +1,25 @@
 """Sizing where hits depend on what is bought: plan, see what its caches hold, plan again.
 
-A plan is sized for the hits that an empty cache reaches under the load: what holds then holds warm as well.
+A plan counts by what its own caches reach from empty under its load, and by the rate that its users would send if
+nobody waited: users who are kept waiting send less, and a plan must not be sized for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from planner.records import Deployment, Note, Plan, Scenario
+import numpy as np
+
+from planner.records import Deployment, Note, Plan, Scenario, Workload
 from planner.serving.flow import plant_of
-from planner.serving.residency import at_load, settled
-from planner.serving.reuse import knows_reuse, with_hits
+from planner.serving.residency import Settled, at_load, settled
+from planner.serving.reuse import EVERYTHING_TOKENS, hit_fractions, knows_reuse, with_hits
 from planner.sizing.tier_choice import chosen, has_open_sizes, nothing_found, with_sizes
 
 ROUNDS = 6
+ALIKE = 0.01  # of prompt tokens, or of the rate: closer, a plan is what it was sized for
+CARRIED = 0.97  # of what users would send if nobody waited
 WARMER = 0.02  # of prompt tokens: a difference between the two states that is worth a word
 NO_REUSE = Note("info", "`kv_tiers` changes nothing: the workload does not say what its prompts share")
 RATIO_ONLY = Note(
@@ -23,31 +28,82 @@ RATIO_ONLY = Note(
 )
 
 
-def sized(scenario: Scenario, size: Callable[[Scenario], Plan]) -> Plan:
-    """The plan of `size` for the hits that its own caches give."""
+Size = Callable[[Scenario], Plan]
+Evaluate = Callable[[Scenario, Deployment], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A plan by what its own caches find. `holds`: nobody is kept waiting, and the targets are met."""
+
+    plan: Plan
+    deployment: Deployment
+    state: Settled
+    holds: bool
+
+
+def sized(scenario: Scenario, size: Size, evaluate: Evaluate) -> Plan:
+    """The plan of `size` for the hits that its own caches give; `evaluate` says what a deployment does with others."""
     if not knows_reuse(scenario.workload):
         return size(with_sizes(_noted(scenario), {}))
     if not has_open_sizes(scenario):
-        return _settled_plan(scenario, size)
-    first = chosen(scenario, size(nothing_found(scenario)).deployment)
-    plan = _settled_plan(first, size)
-    second = chosen(scenario, plan.deployment)  # a plan with hits has other memory, and other misses to save
-    return plan if second.tiers == first.tiers else _settled_plan(second, size)
+        return _settled_plan(scenario, size, evaluate)
+    # memory that was bought for work may hold everything by itself; where all is found, little memory is bought
+    bought = [size(nothing_found(scenario)).deployment, size(_all_found(scenario)).deployment]
+    filled = [chosen(scenario, deployment) for deployment in bought]
+    different = filled[:1] if filled[0].tiers == filled[1].tiers else filled
+    plans = [_settled_plan(one, size, evaluate) for one in different]
+    return min(plans, key=lambda plan: (plan.verdict != "feasible", *_price(plan)))
 
 
-def _settled_plan(scenario: Scenario, size: Callable[[Scenario], Plan]) -> Plan:
-    """Plans and their hits in turn, until a plan comes back."""
-    question = _first_guess(scenario)
-    plan, seen = size(question), list[Deployment]()
+def _settled_plan(scenario: Scenario, size: Size, evaluate: Evaluate) -> Plan:
+    """The cheapest of the plans tried that hold with what they find themselves.
+
+    The first is sized for empty caches, each other for what the one before finds: a large one finds all, one sized for
+    that may find little, and one sized for little more. Without one that holds, the last.
+    """
+    plan, trials = size(_first_guess(scenario)), list[_Trial]()
     for _ in range(ROUNDS):
-        if plan.deployment is None or plan.deployment in seen:
+        if plan.deployment is None:
             break
-        seen.append(plan.deployment)
-        cold = settled(plant_of(scenario, plan.deployment), "cold")
-        plan = size(at_load(scenario, cold))
-    if plan.deployment is None:
-        return plan
-    return _with_note(plan, scenario)
+        trial = _trial(scenario, plan, plan.deployment, evaluate)
+        again = any(earlier.deployment == trial.deployment for earlier in trials)
+        trials.append(trial)
+        if again:
+            break
+        plan = size(at_load(scenario, trial.state, asked=True))
+    held = [trial for trial in trials if trial.holds]
+    if not held:
+        return plan if plan.deployment is None else _with_note(trials[-1].plan, scenario)
+    return _with_note(min(reversed(held), key=lambda trial: _price(trial.plan)).plan, scenario)
+
+
+def _price(plan: Plan) -> tuple[float, int]:
+    usd = plan.money.usd_per_hour if plan.money is not None else None
+    return usd or 0.0, plan.deployment.accelerators if plan.deployment is not None else 0
+
+
+def _all_found(scenario: Scenario) -> Scenario:
+    """The scenario as if everything that was sent before were in the accelerator's memory."""
+    workload = with_hits(scenario.workload, (EVERYTHING_TOKENS,), scenario.engine.memory.block_tokens)
+    return replace(scenario, workload=workload, tiers=())
+
+
+def _trial(scenario: Scenario, plan: Plan, deployment: Deployment, evaluate: Evaluate) -> _Trial:
+    state = settled(plant_of(scenario, deployment), "cold")
+    flow, assumed = state.flow, plan.scenario.workload
+    own = plan
+    if not (_finds(state, assumed, ALIKE) and abs(flow.requests_per_s / assumed.requests_per_s - 1.0) < ALIKE):
+        own = evaluate(at_load(scenario, state), deployment)
+        own = replace(own, alternatives=plan.alternatives, candidates=plan.candidates)
+    carried = not flow.saturated and flow.requests_per_s >= CARRIED * flow.asked_per_s
+    return _Trial(own, deployment, state, carried and own.verdict == "feasible")
+
+
+def _finds(state: Settled, assumed: Workload, within: float) -> bool:
+    """Whether a state finds at every level what a workload was taken to find there, to `within` of all tokens."""
+    differences = np.cumsum(state.hits) - np.cumsum(hit_fractions(assumed))
+    return bool(np.all(np.abs(differences) < within))
 
 
 def resolved(scenario: Scenario, deployment: Deployment) -> Scenario:

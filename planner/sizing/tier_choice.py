@@ -91,7 +91,7 @@ def option(scenario: Scenario, deployment: Deployment, size_bytes: Mapping[str, 
     asked = at_load(sized, state)
     role = plant.loaded(asked.workload).prefill
     held = _lasts(role, plant) and (scenario.deployment is None or _holds(asked, deployment))
-    accelerators = prefill_accelerators(role, state.flow.requests_per_s)
+    accelerators = prefill_accelerators(role, state.flow.asked_per_s)
     return Option(
         size_bytes=size_bytes,
         hit_fraction=state.hit_fraction,

@@ -12,8 +12,10 @@ import small_scenarios as small
 
 from planner import sizing
 from planner.errors import FieldError
-from planner.records import Arrivals, KvTier, Lengths, PromptBlocks, Scenario, Sessions, SubAgents
+from planner.records import Arrivals, KvTier, Lengths, PromptBlocks, Scenario, Sessions, SubAgents, Target
 from planner.review.kv import kv_document
+from planner.serving.flow import plant_of
+from planner.serving.residency import settled
 from planner.serving.traffic import traffic
 from planner.sizing.changes import with_hit_ratio
 from planner.sizing.kv import KvReport, kv
@@ -170,3 +172,31 @@ def test_the_document_is_plain(name: str) -> None:
     walk(document)
     assert kinds <= {dict, list, str, float, int, bool, type(None)}
     assert [cliff["tier"] for cliff in document["kv"]["cliffs"]] == ["hbm", "host-dram"]
+
+
+BUSY = Sessions(300, 15, 4000.0, 2000.0, 1200.0, 300.0, 40.0, 1.0)  # 300 contexts of 12k tokens in the mean
+
+
+def busy(*tiers: KvTier) -> Scenario:
+    own = np.arange(15) * 1500.0 + 6000.0
+    base = small.scenario((small.accelerator("h100-sxm"),), "meta-llama/Llama-3.1-70B", weights="fp8", kv_dtype="fp8")
+    lengths = Lengths(own, np.full(15, 300.0), np.full(15, 1.0 / 15.0))
+    targets = (Target("ttft", "p99", 3.0), Target("itl", "p99", 0.06))
+    workload = replace(base.workload, lengths=lengths, sessions=BUSY, requests_per_s=6.0)
+    return replace(base, workload=workload, targets=targets, tiers=tiers)
+
+
+def test_no_plan_is_sized_for_users_who_are_kept_waiting() -> None:
+    """The chosen plan carries what its users send, and finds what it says it finds; host memory makes it cheaper."""
+    plans = [sizing.size(busy(*tiers)) for tiers in ((), (replace(DRAM, capacity_bytes=None),))]
+    for plan in plans:
+        assert plan.verdict == "feasible" and plan.deployment is not None and plan.prediction is not None
+        state = settled(plant_of(plan.scenario, plan.deployment), "cold")
+        assert not state.flow.saturated
+        assert state.flow.requests_per_s == pytest.approx(state.flow.asked_per_s, rel=0.03)
+        assert plan.scenario.workload.requests_per_s == pytest.approx(state.flow.requests_per_s, rel=0.02)
+        found = [row.hit_fraction for row in plan.prediction.tiers]
+        assert found == pytest.approx(state.hits, abs=0.02)
+    bare, tiered = (plan.money.usd_per_hour for plan in plans if plan.money is not None)
+    assert bare is not None and tiered is not None and tiered < bare
+    assert [tier.id for tier in plans[1].scenario.tiers] == ["host-dram"]

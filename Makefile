@@ -33,6 +33,7 @@ lint: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev accuracy
 	@$(BIN)/python tools/build_cli_docs.py
 	@$(BIN)/python tools/build_schemas.py
+	@$(BIN)/python tools/build_plots.py
 	@$(BIN)/python tools/build_model_docs.py
 	@$(BIN)/planner claims --format markdown --out docs/claims.md
 

@@ -150,7 +150,7 @@ def _answer(document: Document) -> str:
     bought = " + ".join(f"{count} {accelerator}" for accelerator, count in counted.items()) + _cost(document)
     if document["verdict"] == "feasible":
         return bought
-    if tried > 1:
+    if tried > 1 and not document["search"].get("picked"):
         return f"none of {tried:,} candidates meets every limit; nearest: {bought}"
     return f"{bought}, misses {_count_of(len(document['nearest_miss']['missed']), 'limit')}"
 

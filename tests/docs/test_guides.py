@@ -108,7 +108,7 @@ def check_command(line: str) -> None:
     for word in line.split()[1:]:
         if word in getattr(command, "commands", {}):
             command = command.commands[word]
-        elif word.startswith("-"):
+        elif word.startswith("-") and word != "-":
             known = {option for parameter in command.params for option in parameter.opts}
             assert word in {*known, "-h", "--help", "-qq", "-vv"}, f"{line}: no option {word}"
         else:
@@ -143,7 +143,13 @@ def test_a_wrong_command_is_seen(line: str) -> None:
 # --------------------------------------------------------------------------------------------------------- excerpts
 
 
-LONG = ("cost.md", "failures.md", "kv-tiers.md", "tutorial.md")  # pages whose commands take more than a few seconds
+LONG = (
+    "cost.md",
+    "failures.md",
+    "kv-tiers.md",
+    "plots.md",
+    "tutorial.md",
+)  # pages whose commands take more than a few seconds
 WITH_EXCERPTS = [
     pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [], id=name_of(page))
     for page in PAGES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,10 +19,12 @@ from planner.render.figures import RESULT_FIGURES, result_figures
 from planner.render.figures.figure import Figure, catalog_hash
 from planner.render.figures.page import figures_page
 from planner.render.lines import Lines
+from planner.render.table import to_text, verdict_line
 from planner.render.text import Pen
 from planner.review.document import document
 from planner.review.figures import load_factors
 
+GOLDEN = Path(__file__).with_name("golden") / "ttft.svg"
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "<b>\"x\" & 'y'</b>"
 PLANS = (hand_plans.DISAGGREGATED, hand_plans.COLOCATED, hand_plans.INFEASIBLE, hand_plans.NOTHING_FITS)
@@ -161,10 +164,22 @@ def test_titles_are_escaped_and_the_source_is_named(kind: str) -> None:
         assert "<b>" not in figures_page(EVIL, [one], "0")
 
 
+def test_a_small_figure_by_its_bytes() -> None:
+    """After a wanted change, `PYTHONPATH=..:. python render/test_figures.py` in tests/ writes it anew."""
+    assert figure("ttft").svg() == GOLDEN.read_text(encoding="utf-8")
+
+
 def test_the_catalog_hash_moves_with_any_value() -> None:
     inputs = result_of()["inputs"]
     changed = {**inputs, "engine": {**inputs["engine"], "sha256": "f" * 64}}
     assert re.fullmatch("[0-9a-f]{12}", catalog_hash(inputs)) and catalog_hash(changed) != catalog_hash(inputs)
+
+
+def test_a_picked_point_that_misses_is_not_called_the_nearest_of_all() -> None:
+    result = document(replace(hand_plans.INFEASIBLE, picked=2))
+    assert result["search"]["picked"] == 2 and "nearest" not in result["nearest_miss"]["policy"]
+    assert verdict_line(result).endswith(", misses 1 limit") and "none of" not in verdict_line(result)
+    assert "--pick 2" in to_text(result)
 
 
 def test_a_page_fetches_nothing_and_names_its_figures() -> None:
@@ -182,3 +197,7 @@ def test_a_picture_as_png() -> None:
 
     drawn = to_png(figure("memory").svg())
     assert drawn.startswith(b"\x89PNG") and drawn == to_png(figure("memory").svg())
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(figure("ttft").svg(), encoding="utf-8", newline="\n")

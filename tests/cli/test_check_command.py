@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import Run, environment
+from running import PATIENCE_S, Run, environment, opened_for_writing
 
 pytestmark = pytest.mark.slow  # each runs whole searches
 
@@ -199,13 +199,13 @@ def test_an_interrupt_ends_every_process(tmp_path: Path) -> None:
         cwd=tmp_path,
         env=environment({}),
     )
-    held = [(tmp_path / name).open("wb") for name in ("a.yaml", "b.yaml")]  # opens once a process reads
+    held = [opened_for_writing(tmp_path / name, process) for name in ("a.yaml", "b.yaml")]
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, stdout) == (130, "")
     assert "Traceback" not in stderr
-    for stream in held:
-        stream.close()
+    for pipe in held:
+        os.close(pipe)
 
 
 def test_the_witness_agrees_with_a_plain_deployment(run: Run, tmp_path: Path) -> None:

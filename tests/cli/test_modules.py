@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import environment
+from running import PATIENCE_S, environment
 
 HEAVY = ("numpy", "scipy", "pydantic", "rich", "pandas", "matplotlib")
 
@@ -27,7 +27,7 @@ def loaded(tmp_path: Path, *arguments: str) -> set[str]:
         text=True,
         cwd=tmp_path,
         env=environment({}),
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return set(done.stderr.split())
@@ -56,7 +56,7 @@ def test_showing_an_entry_loads_no_terminal_library(tmp_path: Path, arguments: t
 def test_the_library_is_reached_lazily(tmp_path: Path) -> None:
     code = "import sys, planner; print('numpy' in sys.modules); planner.load_scenario; print('numpy' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment({}), timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment({}), timeout=PATIENCE_S
     )
     assert done.stdout.split() == ["False", "True"], done.stderr
 

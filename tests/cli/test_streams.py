@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from running import STUBBED, Run, environment
+from running import PATIENCE_S, STUBBED, Run, environment
 
 FULL = Path("/dev/full")
 LONG = ("DISAGGREGATED", "size", "s.yaml", "--format", "json")
@@ -27,7 +27,7 @@ def test_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     process.stdout.close()
     error = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(timeout=60), error) == (0, b"")
+    assert (process.wait(timeout=PATIENCE_S), error) == (0, b"")
 
 
 def test_reader_that_leaves_the_help_page(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_reader_that_leaves_the_help_page(tmp_path: Path) -> None:
     process.stdout.close()
     error = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(timeout=60), error) == (0, b"")
+    assert (process.wait(timeout=PATIENCE_S), error) == (0, b"")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
@@ -52,7 +52,7 @@ def test_full_disk_is_said_once(tmp_path: Path) -> None:
             text=True,
             cwd=tmp_path,
             env=environment({}),
-            timeout=60,
+            timeout=PATIENCE_S,
         )
     assert done.returncode == 2
     assert os.strerror(errno.ENOSPC) in done.stderr
@@ -126,7 +126,7 @@ def test_out_that_is_a_folder_is_left_alone(run_stubbed: Run, tmp_path: Path) ->
 def run_in_shell(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     """`$RUN PLAN ARGUMENT…` in a shell that can close and redirect streams."""
     env = environment({"RUN": f"{sys.executable} {STUBBED}"})
-    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60)
+    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("target", [".", "folder", "/", "no/folder/r.json", "file/r.json", "x" * 300, "to-nowhere/r"])
@@ -248,7 +248,7 @@ def test_a_reader_that_leaves_keeps_the_verdict(tmp_path: Path) -> None:
         text=True,
         cwd=tmp_path,
         env=environment({"RUN": f"{sys.executable} {STUBBED}"}),
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (bash.stdout, bash.stderr) == ("1\n", "")
 
@@ -276,7 +276,7 @@ def test_color_on_a_terminal(tmp_path: Path, env: dict[str, str], colored: bool)
     while chunk := read_some(master):
         shown += chunk
     os.close(master)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, error) == (0, b"")
     assert (b"\x1b[" in shown) is colored
     assert b"FEASIBLE" in shown

@@ -63,8 +63,8 @@ def _device_defaults(fields: Fields) -> tuple[DeviceDefault, ...]:
 def _older(fields: Fields, memory_rule: Callable[[Fields], MemoryRule]) -> tuple[OlderRule, ...]:
     found = []
     for until, inner in _each(fields, "older"):
-        source = inner.text("source")
-        found.append(OlderRule(until, memory_rule(inner), source))
+        source, since = inner.text("source"), inner.text("since")
+        found.append(OlderRule(since, until, memory_rule(inner), source))
     return tuple(sorted(found, key=lambda rule: release(rule.until)))
 
 
@@ -96,7 +96,11 @@ def at_version(engine: EngineProfile, version: str) -> EngineProfile:
         return replace(engine, version=version)
     for rule in engine.older:
         until = release(rule.until)
-        if wanted and wanted[: len(until)] <= until:
+        if wanted and release(rule.since) <= wanted and wanted[: len(until)] <= until:
             return replace(engine, version=version, memory=rule.memory)
-    named = ", ".join([engine.version, *(f"{rule.until} and older" for rule in reversed(engine.older))])
+    named = ", ".join([engine.version, *map(_span, reversed(engine.older))])
     raise InputError([Fault(f'"{version}" is no version of {engine.id} with known rules; known: {named}')])
+
+
+def _span(rule: OlderRule) -> str:
+    return f"{rule.since} to {rule.until}" if rule.since else f"{rule.until} and older"

@@ -93,9 +93,9 @@ def test_versions_of_vllm(version: str, fraction: float) -> None:
     assert (found.memory.fraction, found.version) == (fraction, version)
 
 
-@pytest.mark.parametrize("version", ["0.34", "1.0", "newest", ""])
+@pytest.mark.parametrize("version", ["0.34", "1.0", "newest", "", "0.1.0", "0.10.2"])
 def test_versions_that_nothing_is_known_of(version: str) -> None:
-    with pytest.raises(InputError, match=r"known: 0\.33\.0, 0\.32 and older"):
+    with pytest.raises(InputError, match=r"known: 0\.33\.0, 0\.21 to 0\.32, 0\.11 to 0\.20$"):
         at_version(CATALOG.engine("vllm"), version)
 
 

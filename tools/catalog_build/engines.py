@@ -108,11 +108,11 @@ _LAUNCH: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         },
         "older": {
             '"0.20"': {
-                "basis": "total", "fraction": "0.9", "context": "1 GB", "collective": "2.1 GiB", "block_tokens": "16",
-                "source": "0.9 was the default; graphs lie outside the budget up to 0.20",
+                "since": '"0.11"', "basis": "total", "fraction": "0.9", "context": "1 GB", "collective": "2.1 GiB", "block_tokens": "16",
+                "source": "0.9 was the default; graphs lie outside the budget up to 0.20; measured runs begin at 0.11",
             },
             '"0.32"': {
-                "basis": "total", "fraction": "0.9", "context": "1 GB", "collective": "2.1 GiB", "block_tokens": "16",
+                "since": '"0.21"', "basis": "total", "fraction": "0.9", "context": "1 GB", "collective": "2.1 GiB", "block_tokens": "16",
                 "source": "0.9 was the default; graphs are estimated and inside the budget from 0.21 on",
             },
         },
@@ -160,7 +160,7 @@ _DECODE_RESERVES = {
 _COMMENTS = {
     "connectors": "Workers that a connector moves KV caches between; the first is the default",
     "device_defaults": "What the command line defaults to, by device memory",
-    "older": "Memory rules of versions up to and with these",
+    "older": "Memory rules of versions from `since` up to and with these",
 }
 _ORDER = ("generic", "sglang", "tensorrt-llm", "vllm")
 

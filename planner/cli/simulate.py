@@ -34,6 +34,14 @@ class RouterChoice(enum.StrEnum):
     random = "random"
 
 
+class Restore(enum.StrEnum):
+    """Where copies of caches stand."""
+
+    host_dram = "host-dram"
+    local_ssd = "local-ssd"
+    pool = "pool"
+
+
 def simulate(
     scenario: ScenarioArgument,
     requests: Annotated[
@@ -68,10 +76,15 @@ def simulate(
         str,
         typer.Option(
             "--fail",
-            metavar="POOL[:N]",
-            help="Lose a worker (or N) of prefill, decode or colocated half-way through.",
+            metavar="PART[:N]",
+            help="Lose one (or N) half-way through: a worker of prefill, decode or colocated; decode-drain moves a "
+            "worker's requests off; prefill-network and decode-network lose a network card; cache a host of prefixes.",
         ),
     ] = "",
+    restore: Annotated[
+        Restore | None,
+        typer.Option("--restore", help="Where copies of lost caches stand; else they are prefilled again."),
+    ] = None,
     shape: PageFormatOption = PageFormat.table,
     out: OutOption = None,
     catalog: CatalogOption = None,
@@ -92,7 +105,15 @@ def simulate(
 
     check_out(out, [scenario])
     _check(arrival_scv, clients)
-    setting = Setting(requests or 0, seed, router.value if router else None, arrival_scv, clients, *_lost(fail))
+    setting = Setting(
+        requests or 0,
+        seed,
+        router.value if router else None,
+        arrival_scv,
+        clients,
+        *_lost(fail),
+        restore.value if restore else "",
+    )
     plan, found = _run(scenario, tuple(catalog or ()), setting)
     if found is None:
         tell("nothing to simulate: no candidate can hold the model (planner size says why)")
@@ -147,6 +168,8 @@ def _run(path: Path, catalog: tuple[Path, ...], setting: Setting) -> tuple[Plan,
             return plan, None
         return plan, run(scenario, plan.deployment, setting, _progress())
     except FieldError as error:
+        if error.field.startswith("--"):
+            raise InputError(f"{error.field}: {error.message}") from error
         raise InputError(field_faults(load(path), error)) from error
 
 

@@ -69,7 +69,7 @@ class DeviceDefault:
 
 @dataclass(frozen=True, slots=True)
 class OlderRule:
-    """The memory rule of versions from `since` up to `until`, which begins with the same numbers (0.20 holds 0.20.1)."""
+    """The memory rule of versions from `since` to `until`, which begins with the same numbers (0.20 holds 0.20.1)."""
 
     since: str  # empty: as far back as there are any
     until: str

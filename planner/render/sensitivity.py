@@ -41,7 +41,9 @@ def verdict_line(document: Document, pen: Pen | None = None) -> str:
 
 
 def _value(flip: Document) -> str:
-    return f"{flip['value']:.3g}" if flip["variable"] == "arrival SCV" else f"x{flip['value']:.3g}"
+    value = f"{flip['value']:.3g}"
+    value = "a hair above 1" if value == "1" and flip["value"] > 1.0 else value
+    return value if flip["variable"] == "arrival SCV" or " " in value else f"x{value}"
 
 
 def _head(document: Document, pen: Pen) -> list[str]:
@@ -85,7 +87,19 @@ def _table(document: Document, pen: Pen) -> list[str]:
                 _repair(case, document, pen),
             ]
         )
-    return [pen.heading("One thing changed at a time"), *columns(rows, "llrrrlrw", pen)]
+    lines = [pen.heading("One thing changed at a time"), *columns(rows, "llrrrlrw", pen)]
+    return lines + [f"  {line}" for line in wrapped(_full(document), pen.width - 2)]
+
+
+def _full(document: Document) -> str:
+    """What `holds` leaves out: the part of every pool that sizing keeps free."""
+    most = 1.0 - document["headroom_fraction"] + 1e-6
+    full = [case["name"] for case in document["cases"] if case["holds"] and (case["utilization"] or 0.0) > most]
+    text = "To hold is to meet every target and budget"
+    if not full:
+        return f"{text}; the headroom that planner size leaves is kept wherever it holds."
+    left = f"the headroom that planner size leaves (pools busy {percent_text(most)} at most)"
+    return f"{text}. Without {left}: {', '.join(full)}."
 
 
 def _slack(case: Document) -> str:
@@ -204,8 +218,22 @@ def _failures(document: Document, pen: Pen) -> list[str]:
                 f"{spare:+,.2f} USD/h" if spare else "",
             ]
         )
+    if not document["failures"]:
+        return []
     title = "Failures: during, after, back to normal"
-    return [pen.heading(title), *columns(rows, "lllrrrrrrlrrr", pen)] if document["failures"] else []
+    return [pen.heading(title), *columns(rows, "lllrrrrrrlrrr", pen), *_about_failures(document, pen)]
+
+
+def _about_failures(document: Document, pen: Pen) -> list[str]:
+    """What a worker is, and the options with which the simulator loses the same."""
+    asked = [event["simulate"].split() for event in document["failures"] if event.get("simulate")]
+    events, places = (list(dict.fromkeys(words[at] for words in asked if len(words) > at)) for at in (1, 3))
+    lines = wrapped("A worker is what fails as one: any accelerator of it, its host or its process.", pen.width - 2)
+    if events:
+        restore = f"; copies with --restore {', '.join(places)}" if places else ""
+        text = f"Lost again in simulation: planner simulate SCENARIO --fail {', '.join(events)}{restore}."
+        lines += wrapped(text, pen.width - 2)
+    return [f"  {line}" for line in lines]
 
 
 def _advice(document: Document, pen: Pen) -> list[str]:
@@ -213,7 +241,8 @@ def _advice(document: Document, pen: Pen) -> list[str]:
     lines = []
     if flip:
         tightest = f", where {limit_name(flip['tightest'])} passes its limit" if flip["tightest"] else ""
-        lines.append(f"Breaks first: {flip['variable']} at {_value(flip)} of what was taken{tightest}.")
+        taken = "" if flip["variable"] == "arrival SCV" else " of what was taken"
+        lines.append(f"Breaks first: {flip['variable']} at {_value(flip)}{taken}{tightest}.")
     if best:
         cost = f" for {_extra(best, document)}" if _extra(best, document) else ""
         slack = f"{_slack(document['base'])} to {_slack(best)}"

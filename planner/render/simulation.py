@@ -9,7 +9,7 @@ from typing import Any
 from planner.render import page
 from planner.render.breakdown import pool_text
 from planner.render.sections import Section
-from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text
+from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text, wrapped
 from planner.units import format_count
 
 SHOWN = ("mean", "p50", "p90", "p99")
@@ -57,7 +57,8 @@ def _lost_section(result: Mapping[str, Any], pen: Pen) -> list[str]:
     if found is None:
         return []
     title, head, rows = _failure(found)
-    return [pen.heading(title), f"  {_lost_words(found)}", *columns([head, *rows], "lrrrr", pen)]
+    words = wrapped(_lost_words(found), pen.width - 2) if found["lost_requests"] else []
+    return [pen.heading(title), *(f"  {line}" for line in words), *columns([head, *rows], "lrrrr", pen)]
 
 
 def _lost_words(found: Mapping[str, Any]) -> str:
@@ -69,13 +70,26 @@ def _lost_words(found: Mapping[str, Any]) -> str:
 
 
 def _failure(found: Mapping[str, Any]) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """What a lost worker does to latencies: title, head and rows."""
+    """What a failure does to latencies: title, head and rows."""
     rows = []
     for when in ("before", "after"):
         values = [found[when][metric][name] for metric in ("ttft_s", "itl_s") for name in ("p50", "p99")]
         rows.append((when, *(seconds_text(value, "-") for value in values)))
-    title = f"{found['lost_workers']} {found['pool']} lost at {seconds_text(found['at_s'])}"
+    title = f"{_event(found)} at {seconds_text(found['at_s'])}"
     return title, ("", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99"), tuple(rows)
+
+
+def _event(found: Mapping[str, Any]) -> str:
+    """What was lost, and where its caches came back from."""
+    many = "s" if found["lost_units"] > 1 else ""
+    if found["event"] == "cache node":
+        return f"{found['lost_units']} node{many} of cached prefixes lost"
+    if found["event"] == "network card":
+        return f"{found['lost_units']} network card{many} of a {found['pool']} worker lost"
+    if found["event"] == "drain":
+        return f"{found['lost_units']} {found['pool']} worker{many} drained"
+    copies = f", caches restored from {found['restored_from']}," if found["restored_from"] else ""
+    return f"{found['lost_units']} {found['pool']} worker{many} lost{copies}"
 
 
 def _row(name: str, item: Mapping[str, Any], clients: int) -> list[str]:

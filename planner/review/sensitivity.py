@@ -8,6 +8,7 @@ from planner import __version__
 from planner.records import STATISTICS, Deployment, Plan
 from planner.review.document import plain, pools_document
 from planner.review.inputs import catalog_hash
+from planner.sizing.candidates import MAX_UTILIZATION
 from planner.sizing.failures import Failure
 from planner.sizing.sensitivity import Case, Flip, Sensitivity, Sweep
 
@@ -59,6 +60,7 @@ def _head(plan: Plan, basis: str, base: Case) -> Document:
         "requests_per_s": scenario.workload.requests_per_s,
         "price_basis": basis or None,
         "usd_per_hour": plan.money.usd_per_hour if plan.money else None,
+        "headroom_fraction": 1.0 - MAX_UTILIZATION,
         "targets": targets,
         "base": _case(base, base),
     }
@@ -114,9 +116,17 @@ def _failure(failure: Failure) -> Document:
             },
             "back": {"restart_s": failure.restart_s, "repair_s": failure.repair_s},
             "spare_usd_per_hour": failure.spare_usd_per_hour,
+            "simulate": _simulated(failure),
         }
     )
     return result
+
+
+def _simulated(failure: Failure) -> str | None:
+    """Options of `planner simulate` that lose the same."""
+    if not failure.fail:
+        return None
+    return f"--fail {failure.fail}" + (f" --restore {failure.restore}" if failure.restore else "")
 
 
 def _deployment(deployment: Deployment | None) -> Document | None:

@@ -72,10 +72,13 @@ def simulation_document(plan: Plan, found: Simulation, setting: Setting) -> Docu
 
 
 def _failure(found: FailureSimulation, setting: Setting) -> Document:
-    """Before, during and after a lost worker."""
+    """Before, during and after it."""
     return {
-        "pool": setting.fail,
-        "lost_workers": setting.fail_workers,
+        "event": found.event,
+        "pool": setting.fail.partition("-")[0],
+        "lost_workers": setting.fail_workers if found.event in ("worker", "drain") else 0,
+        "lost_units": setting.fail_workers,
+        "restored_from": setting.restore or None,
         "at_s": found.at_s,
         "lost_requests": found.lost_requests,
         "restored_mean_s": _number(found.restored_mean_s),

@@ -11,13 +11,15 @@ import numpy as np
 
 from planner.records import Floats
 from planner.roofline.collectives import exposed_transfer_s
-from planner.simulation.ledger import NEVER, Ledger, Log
+from planner.simulation.incidents import Incident
+from planner.simulation.ledger import Ledger, Log
+from planner.simulation.rank import Schedule
 from planner.simulation.requests import Requests
 from planner.simulation.router import Router, RouterName
 from planner.simulation.steps import StepLaw
-from planner.simulation.worker import Schedule, Worker
+from planner.simulation.worker import Worker
 
-ARRIVAL, READY, BOUNDARY, BEGIN, FAILURE = 0, 1, 2, 3, 4
+ARRIVAL, READY, BOUNDARY, BEGIN, FAILURE, MOVE = 0, 1, 2, 3, 4, 5
 REPORT_EVERY = 1000  # finished requests
 
 Progress = Callable[[int, int], None]  # requests finished, requests of the run
@@ -43,15 +45,6 @@ class Handover:
     layers: int
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """`workers` workers of one pool stop at `at_s` and do not come back; the last ones, so that the first stay."""
-
-    prefill: bool
-    workers: int
-    at_s: float
-
-
 @dataclass(eq=False)
 class _Pool:
     """Workers in the run; `offset` numbers them among all workers."""
@@ -61,6 +54,7 @@ class _Pool:
     log: Log
     offset: int
     link_free_s: list[float] = field(default_factory=list)
+    link_fraction: list[float] = field(default_factory=list)  # of its network cards that a worker still has
     dead: set[int] = field(default_factory=set)
 
 
@@ -90,9 +84,10 @@ class Fleet:
         random: np.random.Generator,
         clients: int = 0,
         think_s: Callable[[int], float] = lambda request: 0.0,
-        failure: Failure | None = None,
+        incident: Incident | None = None,
     ) -> None:
-        self._failure = failure
+        self._incident = incident
+        self._draining: dict[int, float] = {}  # worker that gives its requests away -> when its link is free
         self._requests, self._ledger, self._handover = requests, ledger, handover
         self._clients, self._think_s = clients, think_s
         self._work_s = _idle_prefill_s(prefill or decode, requests, ledger)
@@ -114,8 +109,8 @@ class Fleet:
         count = self._requests.count
         for _ in range(min(self._clients, count) if self._clients else 1):
             self._send(0.0)
-        if self._failure is not None:
-            self._push(self._failure.at_s, FAILURE, 0)
+        if self._incident is not None:
+            self._push(self._incident.at_s, FAILURE, 0)
         reported = REPORT_EVERY
         while self._events:
             now_s, _, kind, first, second = heappop(self._events)
@@ -128,6 +123,9 @@ class Fleet:
                 self._arrive(first, now_s)
             elif kind == FAILURE:
                 self._fail(now_s)
+            elif kind == MOVE:
+                self._decode.workers[first].pause(now_s)
+                self._pushed(self._decode, first)
             else:
                 self._ready(first, second, now_s)
             if progress is not None and self._finished >= reported:
@@ -177,23 +175,68 @@ class Fleet:
             self._submit(self._decode, server, request, now_s)
 
     def _fail(self, now_s: float) -> None:
-        """Stop workers; what they held is prefilled again, and what waited goes to others."""
-        failure = self._failure
-        if failure is None:
+        """Stop workers, or send them nothing more; what waits there goes to others. Or slow the network of one."""
+        incident = self._incident
+        if incident is None or incident.kind == "cache node":
+            return  # prompts that come from now on were told what they find
+        pool = self._prefill if incident.prefill and self._prefill is not None else self._decode
+        gone = range(len(pool.workers) - incident.workers, len(pool.workers))
+        if incident.kind == "network card":
+            for index in gone:
+                pool.link_fraction[index] = incident.network_fraction
             return
-        pool = self._prefill if failure.prefill and self._prefill is not None else self._decode
-        gone = range(len(pool.workers) - failure.workers, len(pool.workers))
-        pool.dead.update(gone)
         for index in gone:
             pool.router.remove(index)
+        if incident.kind == "drain":
+            self._drain(gone, now_s)
+            return
+        pool.dead.update(gone)
+        free_s = now_s
         for index in gone:
             for request in pool.workers[index].fail(now_s):
-                self._lose(request, now_s)
+                self._ledger.move(request, now_s)
+                if incident.kv_bytes_per_s and self._ledger.prompt_tokens[request] == 0.0:
+                    free_s = self._fetch(request, free_s)
+                else:
+                    self._ledger.forget(request)
+                    self._enter(request, now_s)
+
+    def _fetch(self, request: int, from_s: float) -> float:
+        """Bring the cache of a request from where it stands to another worker, one after another; when that is done."""
+        incident = self._incident
+        rate = incident.kv_bytes_per_s if incident is not None else inf
+        done_s = from_s + self._ledger.kv_bytes[request] / rate
+        target, rank = self._decode.router.choose(from_s, 0.0)
+        self._push(done_s, READY, target * len(self._decode.workers[0].ranks) + rank, request)
+        return done_s
+
+    def _drain(self, gone: range, now_s: float) -> None:
+        for index in gone:
+            worker = self._decode.workers[index]
+            self._draining[index] = now_s
+            for request in worker.withdraw():
+                self._ledger.move(request, now_s)
+                if self._ledger.prompt_tokens[request]:
+                    self._enter(request, now_s)
+                else:
+                    self._draining[index] = self._fetch(request, self._draining[index])
+            self._push(self._draining[index], MOVE, index)
+
+    def _move(self, index: int, now_s: float) -> None:
+        """At a boundary of a worker that is drained, send one of its requests away once its link is free."""
+        worker = self._decode.workers[index]
+        if now_s < self._draining[index]:
+            return
+        request = worker.take()
+        if request >= 0:
+            self._ledger.move(request, now_s)
+            self._draining[index] = self._fetch(request, now_s)
+        if not worker.empty:
+            self._push(max(self._draining[index], now_s), MOVE, index)
 
     def _lose(self, request: int, now_s: float) -> None:
-        ledger = self._ledger
-        ledger.prompt_tokens[request] = ledger.held[request]
-        ledger.restored_s[request] = NEVER
+        self._ledger.move(request, now_s)
+        self._ledger.forget(request)
         self._enter(request, now_s)
 
     def _submit(self, pool: _Pool, server: int, request: int, now_s: float) -> None:
@@ -202,6 +245,12 @@ class Fleet:
         version = worker.version
         worker.submit(rank, request, now_s)
         if worker.version != version:
+            self._pushed(pool, index)
+
+    def _pushed(self, pool: _Pool, index: int) -> None:
+        """The boundary of a worker becomes an event."""
+        worker = pool.workers[index]
+        if worker.boundary_s < inf:
             self._push(worker.boundary_s, BOUNDARY, pool.offset + index, worker.version)
 
     def _end(self, index: int, now_s: float) -> None:
@@ -215,6 +264,8 @@ class Fleet:
                 self._hand_over(request, now_s)
             else:
                 self._finish(request, now_s)
+        if pool is self._decode and index - pool.offset in self._draining:
+            self._move(index - pool.offset, now_s)
         if self._clients and left:
             self._push(now_s, BEGIN, index)
         else:
@@ -235,6 +286,7 @@ class Fleet:
         if handover is not None and self._prefill is not None:
             size, rate = float(handover.bytes_per_request[request]), handover.bytes_per_s
             own_s = now_s - ledger.start_s[request]
+            rate *= min(self._prefill.link_fraction[source], self._decode.link_fraction[target])
             begin_s = now_s + float(exposed_transfer_s(size, rate, own_s, handover.layers)) - size / rate
             out, into = self._prefill.link_free_s, self._decode.link_free_s
             end_s = max(begin_s, out[source], into[target]) + size / rate
@@ -259,7 +311,7 @@ def _pool(plan: PoolPlan, ledger: Ledger, router: RouterName, random: np.random.
         return np.array([float(len(rank.waiting) + len(rank.active)) for rank in ranks])
 
     chooser = Router(router, plan.replicas, plan.ranks, random, prompts)
-    return _Pool(workers, chooser, log, offset, [0.0] * plan.replicas)
+    return _Pool(workers, chooser, log, offset, [0.0] * plan.replicas, [1.0] * plan.replicas)
 
 
 def _idle_prefill_s(plan: PoolPlan, requests: Requests, ledger: Ledger) -> list[float]:

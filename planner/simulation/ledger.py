@@ -21,7 +21,9 @@ class Ledger:
     prompt_tokens: list[float]  # still to prefill; 0: ready to decode
     steps: list[int]  # decode steps still to do
     held: list[float]  # tokens in the cache once prefilled
-    attention_s: list[float]  # of the whole prompt that is prefilled
+    cached_tokens: list[float]  # of the prompt, found in a cache and not prefilled
+    attention_s: list[float]  # of the whole prompt
+    cached_attention_s: list[float]  # of the part that is not prefilled
     kv_bytes: list[float]  # on a rank, of the tokens in the cache
     kv_bytes_per_step: list[float]
     kv_reserved_bytes: list[float]  # what admission asks for
@@ -34,11 +36,27 @@ class Ledger:
     first_gap_s: list[float]
     batch: list[float]  # of the worker at the first decode step
     finished_s: list[float]
-    restored_s: dict[int, float] = field(default_factory=dict)  # lost by a failure -> decodes again, NaN until then
+    lost_s: dict[int, float] = field(default_factory=dict)  # moved by a failure -> when it stopped
+    restored_s: dict[int, float] = field(default_factory=dict)  # moved by a failure -> decodes again, NaN until then
 
     @property
     def count(self) -> int:
         return len(self.steps)
+
+    def share_s(self, request: int, tokens: float) -> float:
+        """Attention of so many of the tokens that a request prefills [s]."""
+        new_s = self.attention_s[request] - self.cached_attention_s[request]
+        return new_s * tokens / (self.held[request] - self.cached_tokens[request])
+
+    def forget(self, request: int) -> None:
+        """Everything of a request must be prefilled, what was found in a cache too."""
+        self.cached_tokens[request] = self.cached_attention_s[request] = 0.0
+        self.prompt_tokens[request] = self.held[request]
+
+    def move(self, request: int, now_s: float) -> None:
+        """A failure makes a request begin again elsewhere."""
+        self.lost_s[request] = now_s
+        self.restored_s[request] = NEVER
 
 
 def open_ledger(
@@ -53,15 +71,18 @@ def open_ledger(
     `steps` of decoding, where they are not one per output after the first.
     """
     inputs, outputs = requests.input_tokens.astype(float), requests.output_tokens.astype(float)
+    cached = np.zeros_like(inputs) if requests.cached_tokens is None else requests.cached_tokens
     prompt_bytes = kv_bytes(inputs)
     taken = outputs if steps is None else np.maximum(np.asarray(steps, dtype=float) + 1.0, 1.0)
     rise = (kv_bytes(inputs + outputs) - prompt_bytes) / taken
     count = requests.count
     return Ledger(
-        prompt_tokens=inputs.tolist(),
+        prompt_tokens=(inputs - cached).tolist(),
         steps=(requests.output_tokens - 1).tolist() if steps is None else steps,
         held=inputs.tolist(),
+        cached_tokens=cached.tolist(),
         attention_s=attention_s(inputs).tolist(),
+        cached_attention_s=np.where(cached > 0.0, attention_s(np.maximum(cached, 1.0)), 0.0).tolist(),
         kv_bytes=prompt_bytes.tolist(),
         kv_bytes_per_step=rise.tolist(),
         kv_reserved_bytes=kv_bytes(inputs + reserved_output_fraction * outputs).tolist(),

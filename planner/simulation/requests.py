@@ -25,6 +25,7 @@ class Requests:
     output_tokens: Integers
     first: int
     last: int
+    cached_tokens: Floats | None = None  # of each prompt, found in a cache
 
     @property
     def count(self) -> int:

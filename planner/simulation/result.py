@@ -9,6 +9,7 @@ import numpy as np
 from planner.records import Floats
 from planner.simulation.estimates import Estimate, Statistics, estimate, statistics
 from planner.simulation.fleet import Run
+from planner.simulation.incidents import Incident
 from planner.simulation.ledger import Log
 
 BUSY_SLICES = 20
@@ -27,11 +28,12 @@ class PoolSimulation:
 
 @dataclass(frozen=True, slots=True)
 class FailureSimulation:
-    """What a lost worker did. `before` is up to the failure; `after` the later half of the time since it."""
+    """What a failure did. `before` is up to it; `after` the later half of the time since it."""
 
+    event: str  # an IncidentKind
     at_s: float  # since the first arrival
-    lost_requests: int  # whose cache was lost, or that waited there
-    restored_mean_s: float  # from the failure until they decode (again); NaN where none was to decode
+    lost_requests: int  # whose cache was lost or moved, or that waited there
+    restored_mean_s: float  # from when they stop until they decode (again); NaN where none was to decode
     restored_last_s: float
     ttft_most_s: float  # longest of those that came between the failure and the last restored
     ttft_before_s: Statistics
@@ -93,19 +95,24 @@ def tokens_per_s(log: Log, begin_s: float, end_s: float) -> float:
     return float(table[inside, 2].sum()) / max(end_s - begin_s, 1e-12)
 
 
-def failure_simulation(run: Run, times: Latencies, begin_s: float, end_s: float, at_s: float) -> FailureSimulation:
-    """Before, during and after a failure at `at_s`."""
-    restored = np.array(list(run.ledger.restored_s.values()), dtype=float) - at_s
-    restored = restored[np.isfinite(restored)]
-    last_s = float(restored.max()) if restored.size else 0.0
+def failure_simulation(
+    run: Run, times: Latencies, begin_s: float, end_s: float, incident: Incident
+) -> FailureSimulation:
+    """Before, during and after a failure."""
+    at_s, ledger = incident.at_s, run.ledger
+    again = np.array([ledger.restored_s[request] for request in ledger.lost_s], dtype=float)
+    stood = again - np.array(list(ledger.lost_s.values()), dtype=float)
+    stood, again = stood[np.isfinite(again)], again[np.isfinite(again)]
+    last_s = float(again.max()) - at_s if again.size else 0.0
     came, ttft_s = times.arrival_s, times.ttft_s
     disturbed = ttft_s[(came >= at_s) & (came <= at_s + last_s)]
     settled_s = max((at_s + end_s) / 2.0, at_s + last_s)
     return FailureSimulation(
+        event=incident.kind,
         at_s=at_s,
-        lost_requests=len(run.ledger.restored_s),
-        restored_mean_s=float(restored.mean()) if restored.size else np.nan,
-        restored_last_s=last_s if restored.size else np.nan,
+        lost_requests=len(ledger.lost_s),
+        restored_mean_s=float(stood.mean()) if stood.size else np.nan,
+        restored_last_s=last_s if again.size else np.nan,
         ttft_most_s=float(disturbed.max()) if disturbed.size else np.nan,
         ttft_before_s=statistics(ttft_s[came + ttft_s < at_s]),  # answered before it
         ttft_after_s=statistics(ttft_s[came >= settled_s]),

@@ -17,8 +17,10 @@ from planner.roofline.memory import kv_bytes_per_rank_for, memory
 from planner.roofline.worker import Worker, build_worker
 from planner.shapes.ranks import sequence_kv_bytes
 from planner.simulation.estimates import statistics
-from planner.simulation.fleet import Failure, Fleet, Handover, PoolPlan, Progress, Run
+from planner.simulation.fleet import Fleet, Handover, PoolPlan, Progress, Run
+from planner.simulation.incidents import Incident, found_tokens, half_way_s, hosts_of, incident_of
 from planner.simulation.ledger import Ledger, open_ledger
+from planner.simulation.rank import Policy, Schedule
 from planner.simulation.requests import Requests, requests_of
 from planner.simulation.result import (
     Latencies,
@@ -32,7 +34,6 @@ from planner.simulation.result import (
 from planner.simulation.router import RouterName
 from planner.simulation.speculation import verify_steps
 from planner.simulation.steps import TabulatedSteps
-from planner.simulation.worker import Policy, Schedule
 
 DEFAULT_REQUESTS = 20_000
 
@@ -51,8 +52,9 @@ class Setting:
     router: RouterName | None = None
     arrival_scv: float | None = None
     clients: int = 0
-    fail: str = ""  # pool that loses workers half-way through the measured requests: prefill, decode or colocated
-    fail_workers: int = 1
+    fail: str = ""  # what is lost half-way through the measured requests (incidents.events_of)
+    fail_workers: int = 1  # or cards, or hosts
+    restore: str = ""  # where copies of lost caches stand (copies.copy_rates); empty: they are prefilled again
 
     def router_for(self, scenario: Scenario) -> RouterName:
         by_scenario: RouterName = "fewest-prompts" if scenario.router == "queue-aware" else "join-shortest-queue"
@@ -72,11 +74,12 @@ class _Role:
     def constants(self) -> EngineConstants:
         return self.worker.constants
 
-    def floor_s(self, prompt_tokens: Floats) -> Floats:
-        """Least time physics allows for whole prompts [s]."""
-        chunks = np.ceil(prompt_tokens / self.plan.schedule.token_budget)
-        chunk, none = prompt_tokens / chunks, np.zeros_like(prompt_tokens)
-        return np.asarray(step_floor_s(self.worker, none, none, chunk, prompt_tokens, chunk) * chunks)
+    def floor_s(self, prompt_tokens: Floats, cached_tokens: Floats) -> Floats:
+        """Least time physics allows for what prompts do not find in a cache [s]."""
+        new = prompt_tokens - cached_tokens
+        chunks = np.ceil(new / self.plan.schedule.token_budget)
+        chunk, none = new / chunks, np.zeros_like(new)
+        return np.asarray(step_floor_s(self.worker, none, none, chunk, prompt_tokens, chunk, cached_tokens) * chunks)
 
 
 def without_caches(scenario: Scenario) -> Scenario:
@@ -104,13 +107,16 @@ def simulate(
     setting = setting or Setting()
     _check(setting)
     workload = scenario.workload
-    if workload.sessions is not None or workload.prefix_hit_fraction or workload.lengths.cached_tokens is not None:
-        raise FieldError("workload", "the simulator prefills every prompt whole: it has no prefix cache to hit yet")
+    if workload.sessions is not None or workload.lengths.cached_tokens is not None:
+        raise FieldError("workload", "the simulator has no prefix cache; state what prompts find as a prefix_hit_ratio")
     random = np.random.default_rng(setting.seed)
     count = setting.requests
     if not count and (scenario.workload.arrivals is None or setting.arrival_scv is not None or setting.clients):
         count = DEFAULT_REQUESTS
     requests = requests_of(scenario.workload, count, setting.arrival_scv, setting.clients, random)
+    incident = _incident(scenario, deployment, setting, requests)
+    if workload.prefix_hit_fraction:
+        requests = _with_hits(scenario, deployment, requests, incident, random)
     prefill, decode = _roles(scenario, deployment, requests)
     worker = decode.worker
     first = prefill or decode
@@ -123,8 +129,8 @@ def simulate(
     )
     _check_window(requests, setting)
     handover = None if prefill is None else _handover(scenario, prefill, decode, requests)
-    failure = _failure(deployment, setting, requests)
-    floor_s = first.floor_s(requests.input_tokens.astype(float))
+    cached = np.asarray(ledger.cached_tokens)
+    floor_s = first.floor_s(requests.input_tokens.astype(float), cached)
     accounts = _Accounts(first.constants, decode.constants, ledger, floor_s, list(ledger.steps), handover is not None)
     fleet = Fleet(
         requests,
@@ -136,9 +142,9 @@ def simulate(
         random,
         setting.clients,
         accounts.client_s,
-        failure,
+        incident,
     )
-    return _result(fleet.run(progress), accounts, prefill, decode, setting, failure)
+    return _result(fleet.run(progress), accounts, prefill, decode, setting, incident)
 
 
 def _check(setting: Setting) -> None:
@@ -160,23 +166,32 @@ def _check_window(requests: Requests, setting: Setting) -> None:
         raise FieldError("--requests", text)
 
 
-def _failure(deployment: Deployment, setting: Setting, requests: Requests) -> Failure | None:
-    """Workers lost half-way through the measured requests."""
+def _incident(scenario: Scenario, deployment: Deployment, setting: Setting, requests: Requests) -> Incident | None:
+    """What fails half-way through the measured requests."""
     if not setting.fail:
+        if setting.restore:
+            raise FieldError("--restore", "says where copies of lost caches stand; give --fail too")
         return None
-    pools = {"colocated": deployment.decode}
-    if deployment.prefill is not None:
-        pools = {"prefill": deployment.prefill, "decode": deployment.decode}
-    pool = pools.get(setting.fail)
-    if pool is None:
-        raise FieldError("--fail", f"{setting.fail} is not a pool of this deployment; want one of {', '.join(pools)}")
-    if not 1 <= setting.fail_workers < pool.replicas:
-        text = f"{setting.fail_workers} of {pool.replicas} {setting.fail} workers; at least one must be left"
-        raise FieldError("--fail", text)
     if setting.clients:
         raise FieldError("--fail", "a failure is simulated under open arrivals only; leave out --clients")
-    first_s, last_s = (float(requests.arrival_s[at]) for at in (requests.first, requests.last - 1))
-    return Failure(setting.fail == "prefill", setting.fail_workers * pool.pp, (first_s + last_s) / 2.0)
+    at_s = half_way_s(requests)
+    return incident_of(scenario, deployment, setting.fail, setting.fail_workers, setting.restore, at_s)
+
+
+def _with_hits(
+    scenario: Scenario,
+    deployment: Deployment,
+    requests: Requests,
+    incident: Incident | None,
+    random: np.random.Generator,
+) -> Requests:
+    """The requests with what their prompts find in a cache, before and after a host of prefixes is lost."""
+    lost = incident if incident is not None and incident.kind == "cache node" else None
+    late = requests.arrival_s >= lost.at_s if lost else np.zeros(requests.count)
+    hosts, gone = hosts_of(scenario, deployment), lost.workers if lost else 0
+    share = scenario.workload.prefix_hit_fraction
+    found = found_tokens(requests.input_tokens.astype(float), share, gone, hosts, late.astype(float), random)
+    return replace(requests, cached_tokens=found)
 
 
 # ------------------------------------------------------------------------------------------------------------ building
@@ -307,7 +322,7 @@ class _Accounts:
 
 
 def _result(
-    run: Run, accounts: _Accounts, prefill: _Role | None, decode: _Role, setting: Setting, failure: Failure | None
+    run: Run, accounts: _Accounts, prefill: _Role | None, decode: _Role, setting: Setting, incident: Incident | None
 ) -> Simulation:
     begin_s, end_s = window(run)
     per_step = decode.plan.schedule.step_tokens
@@ -332,5 +347,5 @@ def _result(
         requests=measured,
         refused=run.refused,
         seed=setting.seed,
-        failure=None if failure is None else failure_simulation(run, times, begin_s, end_s, failure.at_s),
+        failure=None if incident is None else failure_simulation(run, times, begin_s, end_s, incident),
     )

@@ -6,46 +6,15 @@ steps is one event: n steps that last t, t + s, t + 2 s, ...
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
-from typing import Literal
 
 from planner.simulation.ledger import Ledger, Log
+from planner.simulation.rank import Rank, Schedule
 from planner.simulation.steps import StepLaw
 
-Policy = Literal["chunked", "prefill-first"]
 _ROUNDING = 1e-9
 MOST_ALIKE = 8.0
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How a worker runs. Limits are per rank; `gives_away`: prompts leave once they are prefilled."""
-
-    policy: Policy
-    token_budget: int
-    max_batch: int
-    kv_bytes: float
-    gives_away: bool = False
-    step_tokens: float = 1.0  # that a decoding sequence gains in a step, by speculation
-
-
-class Rank:
-    """Requests of one attention rank."""
-
-    __slots__ = ("active", "context", "finish", "growth", "kv", "reserved", "residents", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: deque[int] = deque()
-        self.active: deque[int] = deque()  # being prefilled
-        self.residents: dict[int, int] = {}  # decoding: request -> step it finishes at, in order of joining
-        self.finish: list[tuple[int, int]] = []  # heap of the same; entries of preempted requests go stale
-        self.context = 0.0  # tokens held by residents
-        self.kv = 0.0  # bytes held by residents and prompts
-        self.growth = 0.0  # bytes per step
-        self.reserved = 0.0
 
 
 class Worker:
@@ -87,9 +56,18 @@ class Worker:
                 full = full or any(rank is target for rank, _, _ in self._takes)  # its room is taken to the end
             else:
                 self._ledger.residual_s[request] = self._start_s + self._elapsed_s(done) - now_s
-            if done < self._stretch and not full:
-                self._stretch = done
-                self._set_boundary(self._start_s + self._elapsed_s(done))
+            if not full:
+                self._cut(done)
+
+    def pause(self, now_s: float) -> None:
+        """End what runs with the step in progress."""
+        if self._stretch:
+            self._cut(self._steps_until(now_s))
+
+    def _cut(self, steps: int) -> None:
+        if steps < self._stretch:
+            self._stretch = steps
+            self._set_boundary(self._start_s + self._elapsed_s(steps))
 
     def _steps_until(self, now_s: float) -> int:
         """Steps of the stretch until the one in progress ends."""
@@ -150,10 +128,7 @@ class Worker:
         lost: list[int] = []
         for rank in self.ranks:
             for request in list(rank.residents):
-                before = self._ledger.held[request]
-                self._leave(rank, request, rank.residents[request] - self._steps)
-                self._ledger.token_s[request] = self._fresh.pop(request, self._token_s)
-                self._ledger.attention_s[request] *= (self._ledger.held[request] / before) ** 2
+                self._evict(rank, request)
                 lost.append(request)
             lost += [*rank.active, *rank.waiting]
             rank.active.clear()
@@ -163,29 +138,36 @@ class Worker:
         self._set_boundary(inf)
         return lost
 
+    def withdraw(self) -> list[int]:
+        """Give back the requests that wait here."""
+        waiting = [request for rank in self.ranks for request in rank.waiting]
+        for rank in self.ranks:
+            rank.waiting.clear()
+        return waiting
+
+    def take(self) -> int:
+        """Give one decoding request away at a boundary, with its cache; -1 where none decodes."""
+        for rank in self.ranks:
+            if rank.residents:
+                request = next(iter(rank.residents))
+                self._evict(rank, request)
+                return request
+        return -1
+
+    @property
+    def empty(self) -> bool:
+        return not any(rank.waiting or rank.active or rank.residents for rank in self.ranks)
+
     # ----------------------------------------------------------------------------------------------------- admission
-
-    def _fits(self, rank: Rank, request: int) -> bool:
-        if len(rank.residents) + len(rank.active) >= self._schedule.max_batch:
-            return False
-        ledger = self._ledger
-        need = max(ledger.kv_bytes[request] + ledger.kv_bytes_per_step[request], ledger.kv_reserved_bytes[request])
-        held = rank.kv + rank.growth
-        return max(held, rank.reserved) + need <= self._schedule.kv_bytes
-
-    def _admit(self, rank: Rank, request: int) -> None:
-        rank.waiting.popleft()
-        rank.kv += self._ledger.kv_bytes[request]
-        rank.reserved += self._ledger.kv_reserved_bytes[request]
-        self._log.most_kv_bytes = max(self._log.most_kv_bytes, rank.kv)
 
     def _next_prompt(self, rank: Rank, now_s: float) -> int:
         """Admit in order of arrival up to the next prompt; -1 when there is none, or no room for it."""
         while rank.waiting:
             request = rank.waiting[0]
-            if not self._fits(rank, request):
+            if not rank.fits(self._schedule, self._ledger, request):
                 return -1
-            self._admit(rank, request)
+            rank.admit(self._ledger, request)
+            self._log.most_kv_bytes = max(self._log.most_kv_bytes, rank.kv)
             if self._ledger.prompt_tokens[request] > 0.0:
                 rank.active.append(request)
                 if self._ledger.start_s[request] != self._ledger.start_s[request]:
@@ -245,16 +227,10 @@ class Worker:
         del rank.residents[request]
         rank.context -= ledger.held[request]
         rank.growth -= ledger.kv_bytes_per_step[request]
-        self._release(rank, request)
+        rank.release(self._ledger, request)
         self._batch -= 1
         if not rank.residents:
             rank.context, rank.growth = 0.0, 0.0
-
-    def _release(self, rank: Rank, request: int) -> None:
-        rank.kv -= self._ledger.kv_bytes[request]
-        rank.reserved -= self._ledger.kv_reserved_bytes[request]
-        if not rank.residents and not rank.active:
-            rank.kv, rank.reserved = 0.0, 0.0
 
     def _preempt(self, rank: Rank) -> None:
         """Send the latest back to the front of the queue until one more step fits; it is prefilled again."""
@@ -263,15 +239,20 @@ class Worker:
             self._log.preemptions += 1
             if rank.active and len(rank.residents) == 1:
                 request = rank.active.pop()
-                self._release(rank, request)
+                rank.release(self._ledger, request)
             else:
                 request = next(reversed(rank.residents))
-                before = ledger.held[request]
-                self._leave(rank, request, rank.residents[request] - self._steps)
-                ledger.token_s[request] = self._fresh.pop(request, self._token_s)
-                ledger.attention_s[request] *= (ledger.held[request] / before) ** 2
-            ledger.prompt_tokens[request] = ledger.held[request]
+                self._evict(rank, request)
+            ledger.forget(request)
             rank.waiting.appendleft(request)
+
+    def _evict(self, rank: Rank, request: int) -> None:
+        """Take a resident out before it has finished; the attention of a prompt grows as its length squared."""
+        ledger = self._ledger
+        before = ledger.held[request]
+        self._leave(rank, request, rank.residents[request] - self._steps)
+        ledger.token_s[request] = self._fresh.pop(request, self._token_s)
+        ledger.attention_s[request] *= (ledger.held[request] / before) ** 2
 
     # --------------------------------------------------------------------------------------------------------- steps
 
@@ -282,7 +263,7 @@ class Worker:
         for rank, request, taken in self._takes:
             index = self._index(rank)
             tokens[index] += taken
-            attention[index] += ledger.attention_s[request] * taken / ledger.held[request]
+            attention[index] += ledger.share_s(request, taken)
         self._decodes = chunked
         longest, rise, steps = -1.0, 0.0, self._alike() if chunked else 1.0
         for rank, taken, own_s in zip(self.ranks, tokens, attention, strict=True):
@@ -306,7 +287,7 @@ class Worker:
         steps = min(self._ledger.prompt_tokens[request] // taken for _, request, taken in self._takes)
         if len(self.ranks) > 1:
             steps = min(steps, MOST_ALIKE)  # the slowest rank may change
-        return min(steps, *(self._steps_left(rank) for rank in self.ranks))
+        return min(steps, *(rank.steps_left(self._steps, self._schedule.kv_bytes) for rank in self.ranks))
 
     def _end_steps(self, now_s: float, left: list[tuple[int, int]]) -> None:
         steps = self._stretch
@@ -332,7 +313,7 @@ class Worker:
         if ledger.prefilled_s[request] != ledger.prefilled_s[request]:
             ledger.prefilled_s[request] = now_s
         if self._schedule.gives_away or ledger.steps[request] == 0:
-            self._release(rank, request)
+            rank.release(self._ledger, request)
             left.append((self._index(rank), request))
         else:
             preempted_s = ledger.token_s[request]
@@ -350,7 +331,7 @@ class Worker:
             batch = len(rank.residents)
             time, rise, room = self._line(rank)
             if batch:
-                steps = min(steps, self._steps_left(rank), room + 1.0)
+                steps = min(steps, rank.steps_left(self._steps, self._schedule.kv_bytes), room + 1.0)
             if time > worst_s:
                 worst_s, rise_s = time, rise if batch else 0.0
         self._stretch = max(int(steps), 1)
@@ -362,14 +343,6 @@ class Worker:
         batch = len(rank.residents)
         time, rise, room = self._law.decode_line(batch, rank.context / batch if batch else 0.0)
         return time, rise * self._gain, room / self._gain
-
-    def _steps_left(self, rank: Rank) -> float:
-        """Steps until the rank's next resident finishes, or its cache is full."""
-        finish = rank.finish
-        while finish and rank.residents.get(finish[0][1]) != finish[0][0]:
-            heappop(finish)
-        steps: float = finish[0][0] - self._steps if finish else inf
-        return min(steps, (self._schedule.kv_bytes - rank.kv) // rank.growth) if rank.growth else steps
 
     def _end_stretch(self, now_s: float) -> None:
         steps = self._stretch

@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.errors import FieldError
 from planner.records import Deployment, Floats, Pool, Scenario
-from planner.roofline.collectives import LINE_FRACTION
+from planner.roofline.copies import copy_rates
 from planner.roofline.steps import prefill_s
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at
@@ -28,6 +28,8 @@ from planner.sizing.resilience import (
 )
 from planner.sizing.targets import needs_e2e, violation
 
+_COPIES = {"host-dram": "copy in host DRAM", "local-ssd": "copy on local SSD", "pool": "copy in a pool"}
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -38,6 +40,7 @@ class Failure:
     long a lost one stands still in the mean, `drain_s` until the queue is as before.
     After: `outcome` with the workers gone, None where none is left. Back: `restart_s` without a part, `repair_s` with
     one. `spare_usd_per_hour` is the price of as many spare workers, 0 where the targets hold without.
+    `fail` and `restore` make `planner simulate` lose the same; empty where it cannot, because nothing would be left.
     """
 
     name: str
@@ -55,6 +58,8 @@ class Failure:
     repair_s: float
     spare_usd_per_hour: float | None
     why: str = ""
+    fail: str = ""
+    restore: str = ""
 
 
 class _Fleet:
@@ -118,6 +123,7 @@ class _Fleet:
             outcome, holds, why = self.after(self.scenario, without(self.deployment, {pool: workers}))
         except FieldError:
             outcome, holds, why = None, False, "no worker is left"
+        left = self.pools[pool].replicas - workers
         ranks, idle = self.idle_ranks(workers if pool == self.prompts else 0)
         added_s = work_s / ranks if ranks > 0.0 else math.inf
         weights = worker_weights_bytes(role)
@@ -139,6 +145,7 @@ class _Fleet:
             repair_s=self.reliability.hard_repair_s.value + restart_s(self.reliability, weights),
             spare_usd_per_hour=self._spare_usd(pool, workers, holds),
             why=why,
+            fail="" if left <= 0 else pool if workers == 1 else f"{pool}:{workers}",
         )
 
     def _spare_usd(self, pool: str, workers: int, holds: bool) -> float | None:
@@ -182,7 +189,11 @@ def _decode_worker(fleet: _Fleet) -> Iterator[Failure]:
     bytes_per_s = (
         written_per_s * float(fleet.load.joint_weights @ role.kv_bytes_on_rank(whole)) * _ranks_that_hold(role)
     )
-    for route, rate in _copies(fleet, role):
+    rates = _rates(fleet, role)
+    for place, route in _COPIES.items():
+        if place not in rates:
+            continue
+        rate = rates[place]
         fetch_s = lost * held_bytes / rate
         yield replace(
             base,
@@ -192,10 +203,10 @@ def _decode_worker(fleet: _Fleet) -> Iterator[Failure]:
             stall_s=fleet.reliability.detect_s.value + fetch_s / 2.0,
             drain_s=fetch_s,
             write_fraction=bytes_per_s / rate,
+            restore=place if base.fail else "",
         )
-    nic = fleet.scenario.network_bytes_per_s or role.accelerator.nic_bytes_per_s
-    if nic:
-        moved_s = lost * held_bytes / (LINE_FRACTION * nic * role.worker_accelerators)
+    if "the network" in rates:
+        moved_s = lost * held_bytes / rates["the network"]
         yield replace(
             base,
             name=f"{fleet.decodes} worker drained for an upgrade",
@@ -205,6 +216,7 @@ def _decode_worker(fleet: _Fleet) -> Iterator[Failure]:
             stall_s=moved_s / max(lost, 1.0),
             drain_s=moved_s,
             repair_s=base.restart_s,
+            fail=base.fail and f"{base.fail}-drain",
         )
 
 
@@ -213,16 +225,10 @@ def _ranks_that_hold(role: Role) -> int:
     return role.worker_accelerators // role.dp
 
 
-def _copies(fleet: _Fleet, role: Role) -> Iterator[tuple[str, float]]:
-    """Where a copy may stand and how fast one worker reads it [bytes/s]: the narrower of medium and network."""
-    accelerators = role.worker_accelerators
-    nic = fleet.scenario.network_bytes_per_s or role.accelerator.nic_bytes_per_s or math.inf
-    line = LINE_FRACTION * nic * accelerators
-    if role.accelerator.host_bytes_per_s:
-        yield "copy in host DRAM", min(role.accelerator.host_bytes_per_s * accelerators, line)
-    yield "copy on local SSD", min(fleet.reliability.ssd_bytes_per_s.value * accelerators, line)
-    if math.isfinite(line):
-        yield "copy in a pool", line
+def _rates(fleet: _Fleet, role: Role) -> dict[str, float]:
+    """How fast one worker reads caches back, by where their copies stand [bytes/s]."""
+    ssd = fleet.reliability.ssd_bytes_per_s.value
+    return copy_rates(role.accelerator, role.worker_accelerators, fleet.scenario.network_bytes_per_s, ssd)
 
 
 def _prefill_worker(fleet: _Fleet) -> Iterator[Failure]:
@@ -263,6 +269,7 @@ def _network_card(fleet: _Fleet) -> Iterator[Failure]:
             restart_s=0.0,
             spare_usd_per_hour=base.spare_usd_per_hour if not holds else 0.0 if fleet.basis else None,
             why=why,
+            fail=f"{pool}-network",
         )
 
 
@@ -280,6 +287,7 @@ def _cache_node(fleet: _Fleet) -> Iterator[Failure]:
     yield replace(
         base, route="no loss", lost_workers=0, stall_s=0.0, drain_s=0.0, outcome=outcome, holds=holds,
         spare_usd_per_hour=base.spare_usd_per_hour if not holds else 0.0 if fleet.basis else None, why=why,
+        fail="cache" if workload.prefix_hit_fraction > 0.0 else "",
     )  # fmt: skip
 
 

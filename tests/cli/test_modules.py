@@ -56,7 +56,12 @@ def test_showing_an_entry_loads_no_terminal_library(tmp_path: Path, arguments: t
 def test_the_library_is_reached_lazily(tmp_path: Path) -> None:
     code = "import sys, planner; print('numpy' in sys.modules); planner.load_scenario; print('numpy' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment({}), timeout=PATIENCE_S
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment({}),
+        timeout=PATIENCE_S,
     )
     assert done.stdout.split() == ["False", "True"], done.stderr
 

@@ -126,7 +126,9 @@ def test_out_that_is_a_folder_is_left_alone(run_stubbed: Run, tmp_path: Path) ->
 def run_in_shell(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     """`$RUN PLAN ARGUMENT…` in a shell that can close and redirect streams."""
     env = environment({"RUN": f"{sys.executable} {STUBBED}"})
-    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=PATIENCE_S)
+    return subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path, env=env, timeout=PATIENCE_S
+    )
 
 
 @pytest.mark.parametrize("target", [".", "folder", "/", "no/folder/r.json", "file/r.json", "x" * 300, "to-nowhere/r"])

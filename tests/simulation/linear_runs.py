@@ -14,11 +14,11 @@ from planner.records import Floats
 from planner.simulation.estimates import Statistics, statistics
 from planner.simulation.fleet import Fleet, PoolPlan, Run
 from planner.simulation.ledger import open_ledger
+from planner.simulation.rank import Policy, Schedule
 from planner.simulation.requests import Integers, Requests
 from planner.simulation.result import PoolSimulation, itl_statistics, pool_simulation, window
 from planner.simulation.router import RouterName
 from planner.simulation.steps import LinearSteps
-from planner.simulation.worker import Policy, Schedule
 
 DATA = Path(__file__).parents[1] / "data" / "queueing"
 UNBOUNDED = 10**9

@@ -154,7 +154,11 @@ def _content(result: Mapping[str, Any]) -> str:
     verdict, _, rest = verdict_line(result).partition("  ")
     head = f"<h1>{page.word(verdict, 'pass' if result['holds'] else 'fail')} {escape(rest)}</h1>"
     said = "".join(f"<p>{escape(line)}</p>\n" for line in _setting(result))
-    lost = f"<p>{escape(_lost_words(result['failure']))}</p>\n" if result["failure"] else ""
+    lost = (
+        f"<p>{escape(_lost_words(result['failure']))}</p>\n"
+        if result["failure"] and result["failure"]["lost_requests"]
+        else ""
+    )
     return f"{head}\n{said}{page.sections_markup(_sections(result), 2)}{lost}"
 
 

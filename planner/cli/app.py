@@ -32,6 +32,7 @@ from planner.cli import (
 )
 from planner.cli.main import verbosity
 from planner.cli.options import examples
+from planner.cli.streams import checked_out
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -304,4 +305,5 @@ _COMMANDS = (
 )
 
 for _group, _name, _function, _examples in _COMMANDS:
-    _group.command(_name, epilog=examples(*_examples), context_settings=SETTINGS)(_function)
+    _command = _function if _function is export.export else checked_out(_function)  # which writes a folder
+    _group.command(_name, epilog=examples(*_examples), context_settings=SETTINGS)(_command)

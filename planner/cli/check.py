@@ -62,9 +62,7 @@ def check(
     checked).
     """
     from planner.cli.formats import write_document
-    from planner.cli.streams import check_out
 
-    check_out(out, [*scenarios, *([baseline] if baseline else [])])
     old = _baseline(baseline)
     work = partial(outcome, catalog=tuple(catalog or ()), baseline=old, witness=witness)
     found = list(answers(work, _once(scenarios), jobs or usable_cores(), warm))

@@ -40,7 +40,7 @@ def claims(
 
     Exit code 0 whatever the verdicts, 2 for a claim that does not exist.
     """
-    from planner.cli.streams import check_out, write_result
+    from planner.cli.streams import write_result
     from planner.errors import Fault, InputError
     from planner.files.catalog import Catalog
     from planner.files.models import load_model
@@ -48,7 +48,6 @@ def claims(
     from planner.sizing.claims import CLAIMS, Bench
     from planner.sizing.claims import claims as computed
 
-    check_out(out)
     if name and name not in CLAIMS:
         raise InputError([Fault(f'"{name}" is no claim; {did_you_mean(name, CLAIMS)}')])
     folders = tuple(catalog or ())

@@ -44,10 +44,9 @@ def compare(
 
     Exit code 0 when one meets every limit, 1 when none does, 2 when the input is at fault.
     """
-    from planner.cli.streams import check_out, write_result
+    from planner.cli.streams import write_result
     from planner.review.comparison import comparison_document
 
-    check_out(out, [scenario])
     plots = check_plots(plot, None, ["compare"], inputs=[scenario], out=out, shape=shape)
     found = _compared(scenario, tuple(catalog or ()))
     document = comparison_document(found)

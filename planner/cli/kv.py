@@ -31,12 +31,11 @@ def kv(
 
     Exit code 0 when the plan holds, 1 when nothing fits, 2 when the input is at fault.
     """
-    from planner.cli.streams import check_out, tell, write_result
+    from planner.cli.streams import tell, write_result
     from planner.errors import FieldError, InputError
     from planner.files.scenario import field_fault, load_scenario
     from planner.files.yamlfile import load
 
-    check_out(out, [scenario])
     plots = check_plots(plot, None, ["tiers"], inputs=[scenario], out=out, shape=shape)
     try:
         asked = load_scenario(scenario, tuple(catalog or ()))

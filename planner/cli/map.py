@@ -66,10 +66,9 @@ def crossover(
 
     Exit code 0, also where nothing fits anywhere; 2 when the input is at fault.
     """
-    from planner.cli.streams import check_out, write_result
+    from planner.cli.streams import write_result
     from planner.review.crossover import crossover_document
 
-    check_out(out, [scenario])
     plots = check_plots(plot, None, ["map"], inputs=[scenario], out=out, shape=shape)
     maps, facets = _maps(scenario, _two(x, y), facet, tuple(without or ()), yes, tuple(catalog or ()))
     document = crossover_document(maps, facets)

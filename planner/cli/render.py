@@ -31,10 +31,8 @@ def render(
     """
     from planner.cli.formats import write_document
     from planner.cli.size import drawn
-    from planner.cli.streams import check_out
     from planner.files.results import believed_whole, load_result
 
-    check_out(out, [file])
     plots = check_plots(plot, plot_kind, SIZE_KINDS, inputs=[file], out=out, shape=shape)
     result = load_result(file)
     with believed_whole(file):

@@ -97,13 +97,12 @@ def simulate(
     Exit code 0 when every target holds in the simulation, 1 when one does not or nothing fits, 2 when the input is at
     fault.
     """
-    from planner.cli.streams import check_out, tell, write_result
+    from planner.cli.streams import tell, write_result
     from planner.render.json import to_json
     from planner.render.simulation import to_html, to_text, verdict_line
     from planner.review.simulation import simulation_document
     from planner.simulation.simulate import Setting
 
-    check_out(out, [scenario])
     _check(arrival_scv, clients)
     setting = Setting(
         requests or 0,

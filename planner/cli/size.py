@@ -20,7 +20,6 @@ from planner.cli.options import (
     VerboseOption,
 )
 from planner.cli.plots import PlotOption, Plots, check_plots, kind_option
-from planner.cli.streams import check_out
 
 if TYPE_CHECKING:
     from planner.errors import FieldError
@@ -67,7 +66,6 @@ def size(
 
     Exit code 0 when one does, 1 when nothing fits (the nearest miss is printed), 2 when the input is at fault.
     """
-    check_out(out, [scenario])
     plots = check_plots(plot, plot_kind, SIZE_KINDS, inputs=[scenario], out=out, shape=shape)
     money = currency_of(currency, shape)
     if coverage is not None and confidence is not None:
@@ -119,7 +117,6 @@ def evaluate(
     Exit code 0 also when targets are missed (the report says so), 2 when the deployment cannot run.
     """
     money, inputs = currency_of(currency, shape), [scenario, *(launch or ())]
-    check_out(out, inputs)
     plots = check_plots(plot, plot_kind, EVALUATE_KINDS, inputs=inputs, out=out, shape=shape)
     if launch:
         from planner.cli.running import imported_result

@@ -10,8 +10,9 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from planner.errors import Fault, InputError, printable
 
@@ -107,6 +108,22 @@ def check_out(out: Path | None, inputs: Sequence[Path] = ()) -> None:
         raise _unwritable(out, error.strerror or str(error)) from None
     except ValueError:  # a NUL character in the name
         raise InputError([Fault("is not a possible file name", repr(str(out)))]) from None
+
+
+def checked_out(command: Callable[..., int]) -> Callable[..., int]:
+    """The command, which refuses before anything else an `--out` that cannot be written or that it reads."""
+
+    @wraps(command)
+    def run(**given: Any) -> int:
+        named = [value for name, value in given.items() if name != "out" for value in _listed(value)]
+        check_out(given.get("out"), [value for value in named if isinstance(value, Path)])
+        return command(**given)
+
+    return run
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _check_target(out: Path, inputs: Sequence[Path]) -> None:

@@ -1,4 +1,4 @@
-"""Running the program as people do: in a process of its own."""
+"""Running the program as people do: in a process of its own, or in this one where that is as good."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from inside import Program
 from running import STUBBED, Run, run_process
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Program:
+    """`planner` in this process, in an empty folder."""
+    return Program(monkeypatch, capsys, tmp_path)
 
 
 @pytest.fixture

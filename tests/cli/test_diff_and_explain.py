@@ -23,12 +23,12 @@ deployment: {mode: colocated, colocated: {accelerator: h100-sxm, replicas: 1}}
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Program:
+def program(program: Program, tmp_path: Path) -> Program:
     for name in ("DISAGGREGATED", "COLOCATED", "INFEASIBLE", "NOTHING_FITS"):
         result = document(getattr(hand_plans, name))
         (tmp_path / f"{name.lower()}.json").write_text(to_json(result), encoding="utf-8")
     (tmp_path / "s.yaml").write_text(SMALL, encoding="utf-8")
-    return Program(monkeypatch, capsys, tmp_path)
+    return program
 
 
 def test_nothing_changed(program: Program) -> None:

@@ -16,11 +16,6 @@ from planner.files.yamlfile import load
 CARD = "id: my-card\nmemory: 96 GB\nmemory_rate: 2.4 TB/s\nbf16_dense: 400 TFLOP/s\nprices: {list: 1.20 USD/h}\n"
 
 
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Program:
-    return Program(monkeypatch, capsys, tmp_path)
-
-
 def test_a_scenario_that_can_be_sized_at_once(program: Program) -> None:
     done = program("init")
     assert (done.code, done.out) == (0, "") and "planner size scenario.yaml" in done.err

@@ -22,7 +22,7 @@ TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-01-01 00:00:00,10,5\n2024
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Program:
+def program(program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
     """`planner` with the same plan as the answer of `size` and `evaluate`, whatever is asked."""
     plan = drawn_results.plan()
     monkeypatch.setattr(planner.files.scenario, "load_scenario", lambda *_, **__: plan.scenario)
@@ -31,7 +31,7 @@ def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.setattr(planner.review.figures, "figures_document", lambda *_: dict(drawn_results.figures()))
     monkeypatch.setattr(planner.sizing.front, "front", lambda _: drawn_results.points())
     (tmp_path / "s.yaml").write_text("version: 1\n", encoding="utf-8")
-    return Program(monkeypatch, capsys, tmp_path)
+    return program
 
 
 def test_every_ending_is_a_file_of_its_kind(program: Program, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from inside import Program
 from running import PATIENCE_S, STUBBED, Run, environment
 
 FULL = Path("/dev/full")
@@ -289,3 +290,26 @@ def read_some(master: int) -> bytes:
         return os.read(master, 65536)
     except OSError:  # the other end has closed
         return b""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("whatif", "a.yaml"),
+        ("check", "b.yaml", "a.yaml"),
+        ("explain", "a.yaml", "ttft.p99"),
+        ("diff", "b.yaml", "a.yaml"),
+        ("render", "a.yaml"),
+        ("trace", "show", "a.yaml"),
+        ("validate", "a.yaml"),
+        ("calibrate", "b.yaml", "--deployment", "a.yaml"),
+        ("map", "a.yaml", "--x", "rate=1/s..2/s:2", "--y", "ttft=1s..2s:2"),
+    ],
+)
+def test_no_command_replaces_what_it_reads(command: tuple[str, ...], program: Program) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        (program.folder / name).write_text("not looked at\n", encoding="utf-8")
+    done = program(*command, "--out", "a.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "a.yaml: is read by this command; give --out another file\n"
+    assert (program.folder / "a.yaml").read_text(encoding="utf-8") == "not looked at\n"

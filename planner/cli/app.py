@@ -305,5 +305,6 @@ _COMMANDS = (
 )
 
 for _group, _name, _function, _examples in _COMMANDS:
-    _command = _function if _function is export.export else checked_out(_function)  # which writes a folder
+    _own = _function in (export.export, init.init)  # which write a folder, or say what else to do
+    _command = _function if _own else checked_out(_function)
     _group.command(_name, epilog=examples(*_examples), context_settings=SETTINGS)(_command)

@@ -22,9 +22,9 @@ _WORDS: Mapping[str, IncidentKind] = {"": "worker", "drain": "drain", "network":
 class Incident:
     """One event half-way through the measured requests. Nothing comes back; the last workers go, the first stay.
 
-    kind : `worker`: `workers` of one pool (a server for each pipeline stage's batch) stop and lose their caches; `drain`: the same are sent nothing more and give
-        their requests away; `network card`: one worker is left with `network_fraction` of its rate; `cache node`:
-        `workers` hosts lose the prefixes they hold.
+    kind : `worker`: `workers` of one pool (one for each batch in a pipeline) stop and lose their caches; `drain`: the
+        same are sent nothing more and give their requests away; `network card`: they are left with
+        `network_fraction` of their rate; `cache node`: so many hosts lose the prefixes they hold.
     kv_bytes_per_s : at which caches are read from a copy, or moved off, by the bytes on one rank; 0: prefilled again.
     """
 

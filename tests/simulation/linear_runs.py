@@ -99,7 +99,7 @@ def _answer(run: Run, replicas: int, prefilled: bool) -> Answer:
     first_s = (first - run.arrival_s)[measured]
     return Answer(
         run,
-        pool_simulation(run.decode, replicas, begin_s, end_s),
+        pool_simulation(run.decode, replicas, 1, begin_s, end_s),
         itl_statistics(run.decode, begin_s, end_s),
         statistics(first_s[np.isfinite(first_s)]),
         statistics(stay[measured][steps[measured] > 0]),

@@ -64,7 +64,8 @@ def _area(axes: Axes, one: dict[str, str], down: float, order: int) -> None:
     if hatched:  # the name of a hatch holds its color and its background
         color, ground = one["fill"].removeprefix("url(#").removesuffix(")").split("-")[-2:]
         style = {"facecolor": f"#{ground}", "edgecolor": f"#{color}", "hatch": "///"}
-    axes.add_patch(Rectangle(corner, *size, linewidth=_POINT_PX, zorder=order, **style))
+    width = 0.0 if hatched else _POINT_PX
+    axes.add_patch(Rectangle(corner, *size, linewidth=width, zorder=order, **style))
 
 
 def _path(axes: Axes, one: dict[str, str], down: float, order: int, closed: bool) -> None:

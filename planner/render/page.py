@@ -60,7 +60,8 @@ td small { font-size: .8rem; }
 .bar svg { display: block; width: 10rem; height: .9rem; fill: var(--bar); }
 svg .track { fill: var(--line); } svg .limit { fill: var(--fail); } svg .value { fill: var(--ink); }
 details { margin: 1rem 0; } summary { cursor: pointer; } summary h2 { display: inline; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
+figure { margin: 0; } figure svg { display: block; max-width: 100%; height: auto; }
 .narrow { display: none; }
 @media screen and (max-width: 44rem) { .narrow { display: block; } .broad { display: none; } }
 @media (max-width: 44rem) {
@@ -79,6 +80,7 @@ figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
   .wide { overflow: visible; } tr, svg, .side section { break-inside: avoid; } h1, h2, h3 { break-after: avoid; }
   thead { display: table-header-group; } td.prose { min-width: 0; }
   .side { display: flex; flex-wrap: wrap; } .bar svg { width: 6rem; }
+  .pictures { grid-template-columns: 1fr 1fr; } figure { break-inside: avoid; }
   details::details-content { content-visibility: visible; block-size: auto; }
 }
 """

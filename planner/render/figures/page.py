@@ -16,8 +16,9 @@ def figures_page(title: str, figures: Sequence[Figure], version: str) -> str:
 
 
 def figures_markup(figures: Sequence[Figure]) -> str:
-    """Every figure, under its kind as an anchor."""
-    return "\n".join(
+    """Every figure, under its kind as an anchor; two in a row where there is room."""
+    shown = "\n".join(
         f'<figure id="{escape(figure.kind)}">\n{renamed(figure.svg(), index)}</figure>'
         for index, figure in enumerate(figures)
     )
+    return f'<div class="pictures">\n{shown}\n</div>'

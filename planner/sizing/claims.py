@@ -382,7 +382,8 @@ def crossover(bench: Bench) -> _Finding:
     for prompt in PROMPTS:
         targets = (Target("itl", "p99", 0.05),)
         scenario = bench.scenario(float(prompt), 256.0, targets, float(400.0 * 512.0 / prompt))
-        lead = leads(scenario, {"itl": bounds}, price_basis((bench.accelerator,)), frozenset({"integers"}))
+        cells = cells_over(scenario, {"itl": bounds}, frozenset({"integers"}))
+        lead = leads(cells, price_basis((bench.accelerator,)))
         found.append(1e3 * _crossing(bounds, lead))
     return _Finding(
         "one pool becomes the cheaper architecture at a P99 ITL bound of 35 ms (512 tokens) to 100 ms (32K tokens)",

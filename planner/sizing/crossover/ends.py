@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.records import Floats, Scenario
-from planner.sizing.crossover.evaluate import evaluate_cells
+from planner.sizing.crossover.cells import Cells
+from planner.sizing.crossover.evaluate import Offer, evaluate_cells, offered
 from planner.sizing.crossover.map import cells_over
+from planner.sizing.crossover.workers import SHAPE_TERMS
 
 REACH = 32.0  # a quantity is followed so many times up and down
 POINTS = 20  # on each side
@@ -52,9 +54,9 @@ class Cause:
     lead_fraction: float | None
 
 
-def leads(scenario: Scenario, values: dict[str, Floats], basis: str, without: frozenset[str] = frozenset()) -> Floats:
+def leads(cells: Cells, basis: str, offer: Offer | None = None) -> Floats:
     """log2 of one pool's cost over two pools', by cell; +-inf where only one fits, nan where none does."""
-    found = evaluate_cells(cells_over(scenario, values, without), basis)
+    found = evaluate_cells(cells, basis, offer)
     shared = np.min([one.cost for name, one in found.items() if name != "disaggregated"], axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.log2(shared) - np.log2(found["disaggregated"].cost))
@@ -93,7 +95,7 @@ def ends(scenario: Scenario, basis: str, lead_log2: float) -> tuple[End, ...]:
     for index, (name, (now, _)) in enumerate(present.items()):
         values[name][index * count : (index + 1) * count] = now * steps
     values["output_tokens"] = np.maximum(values["output_tokens"], 2.0)
-    table = leads(scenario, values, basis).reshape(len(present), count)
+    table = leads(cells_over(scenario, values), basis).reshape(len(present), count)
     found: list[End] = []
     for row, (name, (now, unit)) in zip(table, present.items(), strict=True):
         anchored = row + (lead_log2 - row[POINTS] if np.isfinite(row[POINTS]) else 0.0)
@@ -122,11 +124,15 @@ def _first_change(lead: Floats, at: Floats) -> tuple[float, bool] | None:
 def causes(scenario: Scenario, basis: str, lead_log2: float) -> tuple[Cause, ...]:
     """The lead without each term, the terms that carry most of it first."""
     now = {"rate": np.array([scenario.workload.requests_per_s * scenario.workload.peak_factor])}
-    anchor = lead_log2 - float(leads(scenario, now, basis)[0])
+    cells = cells_over(scenario, now)
+    offer = offered(cells, basis)
+    anchor = lead_log2 - float(leads(cells, basis, offer)[0])
     anchor = anchor if np.isfinite(anchor) else 0.0
     found = []
     for term, meaning in EXPLAINED.items():
-        lead = (float(leads(scenario, now, basis, frozenset({term}))[0]) + anchor) * np.sign(lead_log2)
+        changed = cells_over(scenario, now, frozenset({term}))
+        moved = leads(changed, basis, None if term in SHAPE_TERMS else offer)
+        lead = (float(moved[0]) + anchor) * np.sign(lead_log2)
         found.append((lead, Cause(term, meaning, float(2.0**lead - 1.0) if np.isfinite(lead) else None)))
     known = [(lead, cause) for lead, cause in found if not np.isnan(lead)]
     return tuple(cause for _, cause in sorted(known, key=lambda item: item[0]))

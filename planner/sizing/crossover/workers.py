@@ -22,6 +22,7 @@ from planner.sizing.crossover.cells import Cells, Integers, Laws, rows_at
 
 BATCHES = 40  # points of the step-time curve over the batch
 KEPT = 7  # worker shapes of a role that cells are offered
+SHAPE_TERMS = frozenset({"collectives", "cache-locality", "kv-room"})  # that change what one worker does
 PROBES = 5  # laws at which shapes are weighed against each other
 
 
@@ -121,11 +122,11 @@ class Shape:
 
 def shapes(cells: Cells, name: RoleName, basis: str) -> list[Shape]:
     """The worker shapes of a role worth offering, cheapest per unit of work first."""
-    found = []
+    found, without = [], cells.without & SHAPE_TERMS
     for pool, role in _possible(cells.scenario, name):
-        bound = replace(role, worker=_without(role.worker, cells.without))
+        bound = replace(role, worker=_without(role.worker, without))
         usd = worker_usd_per_hour(pool, role.accelerator, basis)
-        shape = Shape(bound, pool, cells.laws, cells.without, usd)
+        shape = Shape(bound, pool, cells.laws, without, usd)
         if shape.memory_batch.max() >= 1.0:
             found.append(shape)
     return _worth_trying(found, name)

@@ -319,11 +319,6 @@ mean and P(W>0), a little less tail. For scale, on 566 cases of this kind a cond
 Allen-Cunneen mean has P99 errors of 1.8 / 16 / 451 %, and Lee-Longton means of 1.5 / 19 / 143 %.
 """
 
-RANKS = """## Prefill on attention ranks that step together
-
-Workers of 2 to 32 ranks, 1 to 8 of them, against the token-step simulator; loads are those of ranks that are all busy.
-"""
-
 WHERE = """## Where not to trust it
 
 | mark | when |
@@ -340,6 +335,7 @@ WHERE = """## Where not to trust it
 | caution, gaps and first tokens | steps with the mean chunk over 6 % off the linear law (experts, kernels) |
 | | several prompts in one step, of which the others add over 10 % to a prompt's own prefill |
 | | P50 to P99.9 of the gaps within a factor 2 of where steps with prefill begin; load that moves |
+| | ranks in step: a batch in which a request nearly brings another |
 | | several replicas where prefill takes over 5 % of the mean gap; few output tokens, for TPOT |
 | | ranks in step: over 90 % busy, long prompts that hold up a worker for many steps, load that moves |
 | | two pools: few requests of uneven contexts in a step |
@@ -384,8 +380,7 @@ def build() -> str:
         "## Serving engines\n\nAgainst token-step simulations; ITL over tokens, TTFT and TPOT over requests.\n",
         step_table(),
         f"\nThe range printed for P99 TTFT in closed loop holds {held} of {loops} rows.\n",
-        RANKS,
-        queueing_ranks.ranks_table(read("lockstep.csv"), summary),
+        queueing_ranks.tables(read, summary),
         WHERE,
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"

@@ -126,6 +126,26 @@ class ChunkedGaps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TabledGaps:
+    """Gaps by their quantiles at `levels`: `gaps_s` has the points' shape and one more axis.
+
+    `variance`, (points, 2), is that of a gap and that of the mean of n gaps times n for many n.
+    """
+
+    levels: Floats
+    gaps_s: Floats
+    decode_s: Floats
+    batch: BatchSpread
+    variance: Floats
+
+    def quantile_s(self, q: float) -> Floats:
+        """q-quantile over tokens."""
+        level = float(checked_level(q))
+        rows = self.gaps_s.reshape(-1, self.levels.size)
+        return np.array([np.interp(level, self.levels, row) for row in rows]).reshape(self.decode_s.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StalledGaps:
     """A decode step, and with probability `stall_share` the prefills that came in meanwhile and all that follow.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +30,7 @@ class LockstepWait(Tabled):
 
     `load` is of the ranks of a worker that is busy on all; the wait is inf from 1 on. `servers` counts ranks.
     `residual_s` is the part of `mean_s` that is the step in progress. `own_s`, (points, atoms), is the prefill of each
-    prompt beside the others it meets. `step_s` is a step with all ranks busy.
+    prompt beside the others it meets. `step_s` is a step with all ranks busy, `spread` the SCV of `Lockstep.spread`.
     """
 
     servers: Floats
@@ -40,8 +41,8 @@ class LockstepWait(Tabled):
     own_s: Floats
     times_s: Floats
     tails: Floats
-    step_s: float
-    spread: float
+    step_s: Floats
+    spread: Floats
 
     def band(self, q: float) -> tuple[Floats, Floats]:
         """Lowest and highest true q-quantile in s: wide enough for 19 of 20 checked runs (docs/queueing.md)."""
@@ -62,8 +63,8 @@ class LockstepWait(Tabled):
     def trust(self) -> NDArray[np.str_]:
         """ "ok", "caution" or "no closed form" at every point."""
         marks = [np.array("no closed form"), np.array("caution")]
-        uneven = np.full(self.load.shape, self.spread > _MOST_SPREAD)
-        return np.select([self.load >= 1.0, uneven | (self.load > _MOST_LOAD)], marks, default="ok")
+        doubtful = (self.spread > _MOST_SPREAD) | (self.load > _MOST_LOAD)
+        return np.select([self.load >= 1.0, doubtful], marks, default="ok")
 
     @property
     def trust_reason(self) -> NDArray[np.str_]:
@@ -71,8 +72,12 @@ class LockstepWait(Tabled):
         saturated = "saturated: ranks that step together clear less than arrives; more workers, or fewer ranks in each"
         uneven = "a long prompt holds up every rank of its worker for many steps"
         reasons = [np.array(saturated), np.array(uneven), np.array("ranks that step together, over 90 % busy")]
-        held = np.full(self.load.shape, self.spread > _MOST_SPREAD)
-        return np.select([self.load >= 1.0, held, self.load > _MOST_LOAD], reasons, default="")
+        masks = [self.load >= 1.0, self.spread > _MOST_SPREAD, self.load > _MOST_LOAD]
+        return np.select(masks, reasons, default="")
+
+    def at(self, index: Any) -> LockstepWait:
+        """The waits at some of the points: `index` goes to every array as in ``array[index]``."""
+        return replace(self, **{field.name: getattr(self, field.name)[index] for field in fields(self)})
 
 
 def lockstep_wait(workers: ArrayLike, arrivals_per_s: float, steps: Lockstep) -> LockstepWait:
@@ -113,8 +118,8 @@ def lockstep_wait(workers: ArrayLike, arrivals_per_s: float, steps: Lockstep) ->
         own_s=np.stack([point.own_s for point in points]),
         times_s=np.stack([point.times_s for point in points]),
         tails=np.stack([point.tails for point in points]),
-        step_s=steps.full_step_s,
-        spread=steps.spread,
+        step_s=np.full(counts.shape, steps.full_step_s),
+        spread=np.full(counts.shape, steps.spread),
     )
 
 

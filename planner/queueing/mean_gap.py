@@ -73,6 +73,44 @@ def mean_gap_quantile_s(
     return falling_root(excess, low, min(high, longest_gap_s))
 
 
+def averaged_gap_quantile_s(
+    q: float,
+    gaps: ArrayLike,
+    weights: ArrayLike,
+    mean_gap_s: float,
+    variance: tuple[float, float],
+    longest_gap_s: float,
+) -> float:
+    """q-quantile over requests of (sum of gaps) / gaps [s], of a chain of steps that forgets itself.
+
+    Parameters
+    ----------
+    gaps, weights : atoms of the decode steps of a request.
+    variance : of one gap, and of the mean of n gaps times n for many n [s^2].
+
+    Notes
+    -----
+    The mean of n gaps is a gamma law whose variance is the second over n, at most the first (central limit theorem of
+    Markov chains).
+    """
+    from scipy.special import gammaincc
+
+    level = float(checked_level(q))
+    count, share = np.asarray(gaps, dtype=float), np.asarray(weights, dtype=float)
+    kept = count > 0.0
+    count, share = count[kept], share[kept] / max(share[kept].sum(), 1e-300)
+    if count.size == 0 or not np.isfinite(mean_gap_s):
+        return float(mean_gap_s)
+    spread = np.maximum(np.minimum(variance[0], variance[1] / count), 1e-9 * mean_gap_s**2)
+
+    def above(gap_s: float) -> float:
+        return float(share @ gammaincc(mean_gap_s**2 / spread, gap_s * mean_gap_s / spread))
+
+    if above(longest_gap_s) >= 1.0 - level:
+        return longest_gap_s
+    return falling_root(lambda gap_s: above(gap_s) - (1.0 - level), 1e-9 * mean_gap_s, longest_gap_s)
+
+
 @dataclass(frozen=True, slots=True)
 class _Extra:
     """Time that prefill adds to all gaps of requests with so many: positive with `chance`, and its law given that."""

@@ -41,12 +41,13 @@ OWN_ERRORS: Mapping[Mode, tuple[float, float]] = {
 OWN_IN_STEP = (0.10, 0.15)  # of prompts on ranks that step together
 
 Bands = Mapping[str, FormulaBand]
+AnyWait = Wait | MovingWait | LockstepWait
 
 
 def formula_bands(
     mode: Mode,
     statistics: Mapping[str, Mapping[str, float]],
-    wait: Wait | MovingWait | LockstepWait,
+    wait: AnyWait,
     gaps: Mark,
     first: Mark = OK,
     pace: Mark = OK,
@@ -72,9 +73,7 @@ def formula_bands(
     }
 
 
-def _ttft(
-    values: Mapping[str, float], wait: Wait | MovingWait | LockstepWait, own: tuple[float, float], first: Mark
-) -> Bands:
+def _ttft(values: Mapping[str, float], wait: AnyWait, own: tuple[float, float], first: Mark) -> Bands:
     """What the wait may be off by, and a share of the rest: a quantile of wait + own prefill moves with both."""
     error = _mean_error(wait)
     mean_s = _one(wait.mean_s)
@@ -90,7 +89,7 @@ def _ttft(
     return found
 
 
-def _mean_error(wait: Wait | MovingWait | LockstepWait) -> float:
+def _mean_error(wait: AnyWait) -> float:
     if isinstance(wait, MovingWait):
         return MEAN_MOVING_ERROR
     if isinstance(wait, LockstepWait):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.queueing.colocated import Colocated, chunked, whole_prompt
-from planner.queueing.mean_gap import mean_gap_quantile_s
+from planner.queueing.gaps import TabledGaps
+from planner.queueing.mean_gap import averaged_gap_quantile_s, mean_gap_quantile_s
 from planner.queueing.moving import MovingWait, backlog_composite
 from planner.queueing.occupancy import kv_tokens_quantile
 from planner.queueing.routing import fewest_in_flight
@@ -18,7 +19,8 @@ from planner.queueing.service import ServiceLaw
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait
 from planner.records import STATISTICS, Floats, Mode, Note, PoolState
-from planner.serving.bands import formula_bands
+from planner.serving.bands import AnyWait, formula_bands
+from planner.serving.colocated_ranks import SharedRanks, ranks_law
 from planner.serving.doubts import Mark, worst
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
@@ -40,19 +42,23 @@ MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANT
 class ColocatedLaw:
     """A colocated pool at token budgets and replicas; the law's points are (budgets C, replicas m, windows w).
 
-    Every batch of a worker is one server: colocated pools with attention DP are refused (`refusals.LOCKSTEP`).
+    Every batch of a worker is one server, and with attention DP every rank.
     """
 
     role: Role
     mode: Mode
-    budgets: Floats  # (C,) tokens of one step of the worker
+    budgets: Floats  # (C,) tokens of one step of a rank
     replicas: Floats  # (m,) workers
-    law: Colocated
+    law: Colocated | SharedRanks
     prefill_token_s: Floats  # (C, m, w) what one prompt token adds to a step
 
     @property
-    def servers(self) -> Floats:
+    def workers(self) -> Floats:
         return self.replicas * self.role.batches
+
+    @property
+    def servers(self) -> Floats:
+        return self.workers * self.role.dp
 
     @cached_property
     def token_weights(self) -> Floats:
@@ -75,7 +81,7 @@ class ColocatedLaw:
     def prefill_share(self) -> Floats:
         """(C, m, w): share of a worker's time that prompt tokens add to its steps."""
         traffic = self.role.traffic
-        tokens_per_s = traffic.window_requests_per_s / self.servers[:, None] * traffic.mean_new_tokens
+        tokens_per_s = traffic.window_requests_per_s / self.workers[:, None] * traffic.mean_new_tokens
         return np.minimum(self.prefill_token_s * tokens_per_s, 1.0)
 
     @cached_property
@@ -121,7 +127,7 @@ class ColocatedLaw:
         return np.asarray(constants.ttft_fixed_s + steps_s + sequences_s)
 
     @cached_property
-    def waits(self) -> list[Wait | MovingWait]:
+    def waits(self) -> list[AnyWait]:
         """Wait for the first chunk: stationary over all points at once, or one law of shape (m,) per budget."""
         if self.role.traffic.arrivals is None:
             return [self.law.wait]
@@ -163,7 +169,7 @@ class ColocatedLaw:
         """(C, m), at the points `asked`; inf elsewhere."""
         return self._ttft(total_mean_s, asked)
 
-    def _ttft(self, total: Callable[[Wait | MovingWait, Floats, Floats], Floats], asked: NDArray[np.bool_]) -> Floats:
+    def _ttft(self, total: Callable[[AnyWait, Floats, Floats], Floats], asked: NDArray[np.bool_]) -> Floats:
         weights = self.role.traffic.input_weights
         asked = asked & self.usable
         values = np.full(asked.shape, np.inf)
@@ -186,6 +192,9 @@ def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> 
     rate = np.asarray(traffic.window_requests_per_s)[None, None, :]
     budget, count = np.asarray(budgets, dtype=float)[:, None, None], np.asarray(replicas, dtype=float)[None, :, None]
     count = count * role.batches
+    if role.dp > 1:
+        together, token_s = ranks_law(role, rate, budget, count)
+        return ColocatedLaw(role, mode, np.ravel(budget), np.ravel(count) / role.batches, together, token_s)
     shape = np.broadcast_shapes(rate.shape, budget.shape, count.shape)
     largest = max(role.memory_batch, 2)
     curve = role.decode_curve_s(largest)
@@ -285,6 +294,12 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
 def _pace_quantile_s(pool: ColocatedLaw, q: float) -> float:
     """Mean gap over requests between their outputs, at the mean load of the windows."""
     traffic = pool.role.traffic
+    steps = np.maximum(traffic.joint_output_tokens - 1.0, 0.0) / traffic.step_tokens
+    if isinstance(pool.law.gaps, TabledGaps):
+        single, many = pool.token_weights @ pool.law.gaps.variance[0, 0]
+        most_s = float(pool.itl_quantile_s(0.9999)[0, 0])
+        mean_s = float(pool.mean_itl_s[0, 0])
+        return averaged_gap_quantile_s(q, steps, traffic.joint_weights, mean_s, (float(single), float(many)), most_s)
     added = pool.prefill_token_s[0, 0] @ pool.token_weights * pool.role.chunk_work_tokens
     if pool.mode == "colocated-whole-prompt":
         added = pool.role.service_s
@@ -292,7 +307,6 @@ def _pace_quantile_s(pool: ColocatedLaw, q: float) -> float:
     step_s = float(pool.role.decode(pool.mean_batch[0]).total_s[0]) * pool.role.step_factor
     load = min(_prefill_fraction(pool), 0.95)
     longest = float(pool.itl_quantile_s(0.9999)[0, 0]) if pool.mode == "colocated-chunked" else np.inf
-    steps = np.maximum(traffic.joint_output_tokens - 1.0, 0.0) / traffic.step_tokens
     return mean_gap_quantile_s(
         q, steps, traffic.joint_weights, step_s, float(pool.mean_itl_s[0, 0]), moments, load, longest
     )
@@ -361,21 +375,6 @@ def _notes(pool: ColocatedLaw, seen: Doubts) -> tuple[Note, ...]:
     if pool.servers[0] > 1 and pool.role.counted_others:
         notes.append(Note("info", ROUTER_NOTE))
     return tuple(notes)
-
-
-def requests_per_s_max(role: Role, mode: Mode, replicas: int) -> float:
-    """Highest stationary rate at which the pool still settles [requests/s]: a wide scan, then a fine one."""
-    rate = float(role.traffic.window_requests_per_s @ role.traffic.window_weights)
-    coarse = _highest_settled(role, mode, replicas, rate * np.geomspace(2.0**-10, 2.0**20, 61))
-    return _highest_settled(role, mode, replicas, coarse * np.linspace(1.0, 2.0**0.5, 61)) if coarse else 0.0
-
-
-def _highest_settled(role: Role, mode: Mode, replicas: int, rates: Floats) -> float:
-    scanned = replace(role.traffic, window_requests_per_s=rates, window_weights=np.full(rates.size, 1.0 / rates.size))
-    budget = np.array([float(role.token_budget)])
-    law = colocated_law(replace(role, traffic=scanned), mode, budget, np.array([float(replicas)])).law
-    settled = law.stable[0, 0] & (law.mean_batch[0, 0] <= role.memory_batch)
-    return float(rates[settled].max()) if settled.any() else 0.0
 
 
 def _saturated(pool: ColocatedLaw) -> Outcome:

@@ -17,11 +17,13 @@ BENT = "steps with prompts of this length are not linear in their tokens: {error
 SHARED = "several replicas: the router spares busy ones, and what prefills add to gaps is known for a lone replica"
 PACKED = "several prompts often share a step, and each waits for all of them"
 SHORT = "the first gap takes much of the mean: requests with few output tokens see more of it than tokens do"
+GROWING = "a request in the batch lengthens steps so much that it nearly brings another: close to where nothing settles"
 EDGE = "{name} of the gaps sits between steps with and without prefill"
 
 MOST_BENT = 0.06  # of a step that prefills
 MOST_PACKED = 0.1  # of a prompt's own prefill
 MOST_SPREAD = 0.025  # standard deviation of a step over its mean that contexts alone give
+MOST_SPREAD_FACTOR = 5.0  # variance of a batch over its mean: 1 / (1 - growth), growth up to 0.8
 MOST_ADDED = 0.05  # of a mean gap
 EDGE_FACTOR = 2.0  # between the share of gaps that prefill lengthens and 1 - q
 
@@ -71,6 +73,11 @@ def packed_mark(prompts_per_s: float, step_s: float, prompt_s: float, own_s: flo
 def short_mark(behind_s: float, mean_gap_s: float, unevenness_factor: float) -> Mark:
     """Means over requests are taken as means over tokens: off by `behind_s` times E[1/n] E[n] - 1 over steps n."""
     return mark(behind_s * unevenness_factor > MOST_ADDED * mean_gap_s, SHORT)
+
+
+def growing_mark(batch: float, batch_variance: float) -> Mark:
+    """A batch whose size leads to more of it: errors of step times grow with its variance over its mean."""
+    return mark(batch_variance > MOST_SPREAD_FACTOR * batch, GROWING)
 
 
 def edge_mark(name: str, tail_fraction: float, lengthened_fraction: float) -> Mark:

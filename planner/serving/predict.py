@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from planner.errors import FieldError, raise_every
 from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario, TierState
 from planner.serving import colocated, disaggregated
+from planner.serving.colocated_most import requests_per_s_max
 from planner.serving.guards import check_outcome
 from planner.serving.intervals import Interval, evidence_class, factors, intervals
 from planner.serving.outcome import Outcome
@@ -92,7 +93,7 @@ def evaluate_at(
 def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffic, middle: Outcome) -> float:
     prefill, decode = bound_roles(scenario, deployment, load, 1.0)
     if deployment.prefill is None:
-        return colocated.requests_per_s_max(decode, deployment.mode, deployment.decode.replicas)
+        return requests_per_s_max(decode, deployment.mode, deployment.decode.replicas)
     replicas = (deployment.prefill.replicas, deployment.decode.replicas)
     pools_per_s = disaggregated.requests_per_s_max(prefill, decode, replicas, _batch(decode, deployment.decode))
     network_load = middle.transfer.utilization if middle.transfer is not None else 0.0

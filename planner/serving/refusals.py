@@ -11,8 +11,11 @@ from planner.records import Accelerator, EngineProfile, Mode, ModelShape, Pool
 from planner.roofline.worker import outside_domain
 
 LOCKSTEP = (
-    "a colocated pool with attention data parallelism is not priced: a prompt on one rank holds up the decodes of all, "
-    "and no closed form here gets that right; use dp 1, separate pools, or `planner simulate`"
+    "a pool that reads prompts whole in front of its decodes is not priced with attention data parallelism: use dp 1, "
+    "an engine that reads prompts in chunks, or separate pools"
+)
+STAGED_RANKS = (
+    "attention data parallelism with pipeline stages is not priced in a pool that prefills and decodes; use pp 1"
 )
 
 
@@ -30,8 +33,8 @@ def pool_refusals(
     if cache:
         yield FieldError(f"deployment.{name}.accelerator", cache)
     reasons = dict(worker_obstacles(engine, model, pool, name, weights))
-    if name == "colocated" and pool.dp > 1:
-        reasons.setdefault("dp", LOCKSTEP)
+    if name == "colocated" and pool.dp > 1 and pool.pp > 1:
+        reasons.setdefault("dp", STAGED_RANKS)
     outside = outside_domain(accelerator, pool.tp)
     if outside:
         reasons.setdefault("tp", outside)
@@ -57,6 +60,8 @@ def refusals(
         found.append(FieldError("deployment.mode", reason))
     for name, (pool, accelerator) in pools.items():
         found += pool_refusals(engine, model, weights, kv_dtype, name, pool, accelerator)
+    if mode == "colocated-whole-prompt" and any(pool.dp > 1 for pool, _ in pools.values()):
+        found.append(FieldError("deployment.colocated.dp", LOCKSTEP))
     if mode != "disaggregated":
         return found
     lone = dict.fromkeys(item.id for _, item in pools.values() if not (network_bytes_per_s or item.nic_bytes_per_s))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.queueing.gaps import ChunkedGaps
+from planner.queueing.gaps import ChunkedGaps, TabledGaps
 from planner.records import PROBABILITY
 from planner.serving.doubts import (
     MOVING,
@@ -16,8 +16,10 @@ from planner.serving.doubts import (
     Mark,
     bent_mark,
     edge_mark,
+    growing_mark,
     mark,
     packed_mark,
+    ranks_mark,
     shared_mark,
     short_mark,
     worst,
@@ -44,17 +46,18 @@ def doubts(pool: ColocatedLaw) -> Doubts:
     law, weights = pool.law, pool.token_weights
     mean_gap_s = float(pool.mean_itl_s[0, 0])
     behind_s = max(float(law.behind_s[0, 0] @ weights), 0.0)
-    bent, packed = _bent(pool), _packed(pool)
+    bent, packed = worst((_bent(pool), _growing(pool))), _packed(pool)
     moving = mark(weights.size > 1, MOVING)
+    ranks = ranks_mark(pool.role.dp if weights.size > 1 else 1)
     shares = law.mixed_share[0, 0]
     edges = {
         name: worst((moving, packed, *(edge_mark(NAMES[name], 1.0 - q, float(share)) for share in shares)))
         for name, q in PROBABILITY.items()
     }
     plain_s = float(pool.law.gaps.decode_s[0, 0] @ weights)
-    shared = shared_mark(mean_gap_s - plain_s, mean_gap_s, float(pool.servers[0]))
+    shared = shared_mark(mean_gap_s - plain_s, mean_gap_s, float(pool.workers[0]))
     short = short_mark(behind_s, mean_gap_s, _unevenness(pool))
-    return Doubts(gaps=worst((bent, shared)), first=worst((bent, packed)), pace=short, edges=edges)
+    return Doubts(gaps=worst((bent, shared)), first=worst((bent, packed, ranks)), pace=short, edges=edges)
 
 
 def _bent(pool: ColocatedLaw) -> Mark:
@@ -67,6 +70,15 @@ def _bent(pool: ColocatedLaw) -> Mark:
     tokens = (linear_s - float(gaps.decode_s[at])) / float(pool.prefill_token_s[at])
     step = pool.role.mixed(np.array([float(pool.law.mean_batch[at])]), np.array([tokens]))
     return bent_mark(linear_s, float(np.ravel(step.total_s)[0]) * pool.role.step_factor)
+
+
+def _growing(pool: ColocatedLaw) -> Mark:
+    """The worst window of ranks that step together."""
+    gaps = pool.law.gaps
+    if not isinstance(gaps, TabledGaps):
+        return OK
+    pairs = zip(gaps.batch.mean[0, 0], gaps.batch.variance[0, 0], strict=True)
+    return worst(growing_mark(float(batch), float(variance)) for batch, variance in pairs)
 
 
 def _packed(pool: ColocatedLaw) -> Mark:

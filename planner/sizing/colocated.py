@@ -21,14 +21,20 @@ BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up
 SMALLEST_BUDGET, LARGEST_BUDGET = 256, 16384
 SHARED_STEPS = 0.6  # of the work of two pools that one pool may need
 BLOCK = 8  # sizes at a time that are judged on TTFT and on every window
+RANK_BUDGETS = np.array([512.0, 2048.0, 8192.0])  # tokens of a step on each attention rank that are tried
+RANK_SIZES = [0, 1, 2, 3, 4, 6, 8, 11, 15, 19, 24]  # of the pool sizes, by place
 PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 
 
 def shapes_worth_sizing(
     scenario: Scenario, traffic: Traffic, targets: Sequence[Target], basis: str
 ) -> list[tuple[Pool, Role]]:
-    """Workers of a shared pool, the same for every colocated mode."""
-    return undominated(roles(scenario, traffic, "colocated"), basis, merits, tightest_step_s(targets, traffic))
+    """Workers of a shared pool; last those with attention ranks, which not every colocated mode takes."""
+    offered = list(roles(scenario, traffic, "colocated"))
+    limit_s = tightest_step_s(targets, traffic)
+    found = undominated([one for one in offered if one[1].dp == 1], basis, merits, limit_s)
+    in_step = [one for one in offered if one[1].dp > 1 and is_sized(one[1], "colocated-chunked")]
+    return [*found, *undominated(in_step, basis, merits, limit_s)]
 
 
 def search(
@@ -44,6 +50,7 @@ def search(
 
     Blocks of sizes are judged cheapest first; an accelerator is done once no block left is cheaper than what holds.
     """
+    shapes = [(pool, role) for pool, role in shapes if is_sized(role, mode)]
     queue = [(_least_usd(pool, role, traffic, basis), index) for index, (pool, role) in enumerate(shapes)]
     heapify(queue)
     grids = [(token_budgets(role, mode, budgets_per_octave), sizes_of(role, traffic)) for _, role in shapes]
@@ -87,6 +94,11 @@ def of_shape(
     return nearest(missed)
 
 
+def is_sized(role: Role, mode: Mode) -> bool:
+    """Ranks that step together are priced one point at a time, too slowly for the many windows of a trace."""
+    return role.dp == 1 or (mode == "colocated-chunked" and role.batches == 1 and role.traffic.arrivals is None)
+
+
 def _least_usd(pool: Pool, role: Role, traffic: Traffic, basis: str) -> float:
     """What the smallest pool with headroom costs [USD/h]: no plan of this shape is cheaper."""
     return float(sizes_of(role, traffic)[0]) * worker_usd_per_hour(pool, role.accelerator, basis)
@@ -96,6 +108,8 @@ def token_budgets(role: Role, mode: Mode, per_octave: int = BUDGETS_PER_OCTAVE) 
     """Tokens of one step of the worker: a fine grid for chunks, the engine's own where prompts go whole."""
     if mode == "colocated-whole-prompt":
         return np.array([float(role.token_budget)])
+    if role.dp > 1:
+        return RANK_BUDGETS
     octaves = np.log2(LARGEST_BUDGET / SMALLEST_BUDGET)
     grid = np.geomspace(SMALLEST_BUDGET, LARGEST_BUDGET, int(octaves * per_octave) + 1)
     return np.round(grid / 16.0) * 16.0
@@ -103,15 +117,16 @@ def token_budgets(role: Role, mode: Mode, per_octave: int = BUDGETS_PER_OCTAVE) 
 
 def merits(role: Role) -> tuple[float, float]:
     """Step time of a lone request, and worker-seconds of a mean request: its prefill and its share of full batches."""
-    curve = role.decode_curve_s(max(min(role.memory_batch, 512), 1))
-    prefill_s = float(role.traffic.input_weights @ role.service_s)
+    curve = role.decode_curve_s(max(min(role.memory_batch, 512 * role.dp), 1))
+    prefill_s = float(role.traffic.input_weights @ role.service_s) / role.dp
     decode_s = role.traffic.mean_steps * float(np.min(curve / np.arange(1, curve.size + 1)))
     return float(curve[0]), (prefill_s + decode_s) / role.batches
 
 
 def sizes_of(role: Role, traffic: Traffic) -> Floats:
     """From fewer workers than could do the work apart, because shared steps read the weights once for both."""
-    return pool_sizes(SHARED_STEPS * traffic.requests_per_s * merits(role)[1])
+    sizes = pool_sizes(SHARED_STEPS * traffic.requests_per_s * merits(role)[1])
+    return sizes if role.dp == 1 else sizes[RANK_SIZES]
 
 
 def _promising(
@@ -122,6 +137,9 @@ def _promising(
     Judged in the busiest window alone. Where none meets the targets, those that miss by least. Nothing when nothing
     settles.
     """
+    if role.dp > 1:
+        yield from (colocated_law(role, mode, budgets, sizes[at : at + 1]) for at in range(sizes.size))
+        return
     busiest = np.array([float(role.traffic.window_requests_per_s.max())])
     peak = replace(role.traffic, window_requests_per_s=busiest, window_weights=np.ones(1))
     law = colocated_law(replace(role, traffic=peak), mode, budgets, sizes)

@@ -265,7 +265,8 @@ def _pairs(
 
 def _one_pool(scenario: Scenario, load: Traffic, mode: Mode, asked: Sequence[Target], basis: str) -> Iterator[_Rows]:
     """Pools that do both, at token budgets a factor of two apart."""
-    for pool, role in undominated(roles(scenario, load, "colocated"), basis, colocated.merits):
+    offered = [(pool, role) for pool, role in roles(scenario, load, "colocated") if colocated.is_sized(role, mode)]
+    for pool, role in undominated(offered, basis, colocated.merits):
         budgets = colocated.token_budgets(role, mode, 1)
         law = colocated_law(role, mode, budgets, colocated.sizes_of(role, load)[:COLOCATED_SIZES])
         usable = law.usable & (search.overload(law.utilization) <= 1.0)

@@ -37,7 +37,7 @@ from planner.sizing.tier_choice import chosen
 
 TRIED = 24  # best candidates of a group that are re-evaluated before the nearest miss is taken
 MOST_ALTERNATIVES = 4
-NO_LOCKSTEP = "colocated alternatives are sized without attention data parallelism, which is not priced there"
+NO_LOCKSTEP = "under a trace, shared pools are sized without attention data parallelism; `planner evaluate` prices it"
 MODES: tuple[Mode, ...] = ("disaggregated", "colocated-chunked", "colocated-whole-prompt")
 
 
@@ -101,7 +101,7 @@ class Survey:
         deployment = with_spares(scenario, best.candidate.deployment, load)
         prediction = predict(scenario, deployment, load, best.outcome if scenario.availability is None else None)
         scenario = replace(scenario, notes=(*scenario.notes, *_lone_notes(scenario)))
-        if has_experts(scenario.model):
+        if has_experts(scenario.model) and scenario.workload.arrivals is not None:
             scenario = replace(scenario, notes=(*scenario.notes, Note("info", NO_LOCKSTEP)))
         spared: dict[str, int] = {
             name: pool.replicas - needed.replicas

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from planner.records import Deployment, Pool
 from planner.serving import doubts
 from planner.serving.predict import predict
+from planner.simulation.simulate import Setting, simulate
 
 MARKS = [("ok", ""), ("caution", "a"), ("no closed form", "b")]
 
@@ -40,6 +41,8 @@ def test_thresholds_on_both_sides() -> None:
     # 10 prompts/s of 50 ms into steps of 40 ms: 20 ms more on an own prefill of 100 ms
     assert doubts.packed_mark(10.0, 0.04, 0.05, 0.1)[0] == "caution"
     assert doubts.packed_mark(1.0, 0.04, 0.05, 0.1) == doubts.OK
+    assert doubts.growing_mark(100.0, 600.0) == ("caution", doubts.GROWING)
+    assert doubts.growing_mark(100.0, 400.0) == doubts.OK
 
 
 def test_prompts_on_ranks_that_step_together_are_no_separate_servers() -> None:
@@ -67,3 +70,18 @@ def test_a_short_prompt_through_every_expert_bends_the_step() -> None:
     assert bent.decode.trust == "caution"
     assert "linear" in bent.decode.trust_reason
     assert all(band.trust != "ok" for band in bent.formula_bands["itl_s"].values())
+
+
+def test_shared_ranks_in_step_agree_with_the_simulator() -> None:
+    """Four ranks of one worker: prompts on each of them hold up the decodes of all (refused once for want of a law)."""
+    pool = Pool("h200-sxm", 1, dp=4, ep=4, token_budget=2048)
+    lengths = small.fixed_lengths(1000.0, 60.0)
+    question = small.scenario(("h200-sxm",), "Qwen/Qwen3-30B-A3B", requests_per_s=20.0, lengths=lengths)
+    deployment = Deployment("colocated-chunked", pool)
+    prediction = predict(question, deployment, with_intervals=False)
+    simulated = simulate(question, deployment, Setting(requests=1500))
+    assert prediction.itl_s["mean"] == pytest.approx(simulated.itl_s["mean"].value, rel=0.08)
+    assert prediction.ttft_s["mean"] == pytest.approx(simulated.ttft_s["mean"].value, rel=0.08)
+    assert prediction.ttft_s["p99"] == pytest.approx(simulated.ttft_s["p99"].value, rel=0.15)
+    assert prediction.decode.mean_batch == pytest.approx(simulated.decode.mean_batch.value, rel=0.10)
+    assert prediction.requests_per_s_max > 40.0

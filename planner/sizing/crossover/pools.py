@@ -284,6 +284,7 @@ class Pair:
             servers = np.full(chosen.size, 1e6)
         wait = fitted_wait(servers, cells.requests_per_s, self.queue.jobs(rows, servers), shortest_wait, SHORTEST)
         own = self.first.role.constants.own_prefill_factor * self.first.service_s[rows] + moved.exposed_s
+        own = own + self.first.step_wait_s[rows, None]
         shift = second.shift_s[chosen] + moved.queue_s
         stay = laws.mean_steps[rows] * second.mean_itl_s[chosen]
         for goal in cells.goals:

@@ -10,10 +10,12 @@ import numpy as np
 
 from planner.engines.rules import why_not_worker
 from planner.errors import FieldError
+from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
 from planner.records import Floats, Pool, Scenario
 from planner.roofline.steps import decode_s, prefill_s
 from planner.roofline.worker import Worker
+from planner.serving.ranks import prefill_lockstep
 from planner.serving.role import MEMORY_QUANTILE, Role, RoleName, build_role
 from planner.serving.traffic import scenario_traffic
 from planner.sizing.candidates import EQUAL, LARGEST_BATCH, candidates_of, worker_shapes
@@ -42,11 +44,32 @@ class Shape:
 
     @cached_property
     def service_s(self) -> Floats:
-        """Prefill of every prompt, alone, [laws, atoms]."""
+        """Prefill of every prompt, alone; of ranks that step together, on a worker with all busy [laws, atoms]."""
         tokens, dp = self.laws.input_tokens, self.role.dp
         cached = np.minimum(self.hit_fraction[:, None] * tokens, np.maximum(tokens - 1.0, 0.0))
+        if self._in_step:
+            return np.stack([steps.work_s for steps in self._lockstep])
         time = prefill_s(self.worker, tokens, self.role.token_budget, busy_ranks=dp, cached_tokens=cached)
         return np.asarray(time.total_s)
+
+    @property
+    def _in_step(self) -> bool:
+        return self.role.name == "prefill" and self.role.dp > 1
+
+    @cached_property
+    def _lockstep(self) -> list[Lockstep]:
+        """Steps of ranks that read a prompt each, one for each law."""
+        tokens, weights, budget = self.laws.input_tokens, self.laws.weights, self.role.token_budget
+        cached = np.minimum(self.hit_fraction[:, None] * tokens, np.maximum(tokens - 1.0, 0.0))
+        pairs = zip(np.broadcast_to(tokens, cached.shape), cached, strict=True)
+        return [prefill_lockstep(self.worker, (row, found, weights), budget) for row, found in pairs]
+
+    @cached_property
+    def step_wait_s(self) -> Floats:
+        """Half a full step that a prompt waits for on ranks that step together, [laws]."""
+        if not self._in_step:
+            return np.zeros(self.laws.input_factor.size)
+        return np.array([steps.full_step_s / 2.0 for steps in self._lockstep])
 
     @cached_property
     def hit_fraction(self) -> Floats:
@@ -140,6 +163,8 @@ def _possible(scenario: Scenario, name: RoleName) -> tuple[tuple[Pool, Role], ..
     for accelerator in candidates_of(scenario, name):
         for pool in worker_shapes(scenario, accelerator):
             if why_not_worker(scenario.engine, scenario.model, pool, name, scenario.weights):
+                continue
+            if name == "colocated" and pool.dp > 1:  # priced point by point, too slowly for a map
                 continue
             try:
                 role = build_role(scenario, load, name, pool, accelerator)

@@ -1,0 +1,42 @@
+"""The highest rate that a shared pool carries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planner.records import Floats, Mode
+from planner.serving.colocated import colocated_law
+from planner.serving.role import Role
+
+RANKS_BISECTIONS = 7
+
+
+def requests_per_s_max(role: Role, mode: Mode, replicas: int) -> float:
+    """Highest stationary rate at which the pool still settles [requests/s]: a wide scan, then a fine one."""
+    rate = float(role.traffic.window_requests_per_s @ role.traffic.window_weights)
+    if role.dp > 1:
+        return _most_of_ranks(role, mode, replicas, rate)
+    coarse = _highest_settled(role, mode, replicas, rate * np.geomspace(2.0**-10, 2.0**20, 61))
+    return _highest_settled(role, mode, replicas, coarse * np.linspace(1.0, 2.0**0.5, 61)) if coarse else 0.0
+
+
+def _most_of_ranks(role: Role, mode: Mode, replicas: int, rate: float) -> float:
+    """The same by bisection, of points that are solved one by one."""
+    low, high = 0.0, rate
+    while _highest_settled(role, mode, replicas, np.array([high])):
+        low, high = high, 2.0 * high
+    for _ in range(RANKS_BISECTIONS):
+        middle = (low + high) / 2.0
+        settles = _highest_settled(role, mode, replicas, np.array([middle])) > 0.0
+        low, high = (middle, high) if settles else (low, middle)
+    return low
+
+
+def _highest_settled(role: Role, mode: Mode, replicas: int, rates: Floats) -> float:
+    scanned = replace(role.traffic, window_requests_per_s=rates, window_weights=np.full(rates.size, 1.0 / rates.size))
+    budget = np.array([float(role.token_budget)])
+    law = colocated_law(replace(role, traffic=scanned), mode, budget, np.array([float(replicas)])).law
+    settled = law.stable[0, 0] & (law.mean_batch[0, 0] <= role.memory_batch)
+    return float(rates[settled].max()) if settled.any() else 0.0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import erfc, expm1, isfinite, log, sqrt
 
 import numpy as np
@@ -194,7 +194,7 @@ def _within(gaps: _Gaps, window_s: float) -> float:
 _Gaps = tuple[tuple[float, _Gap], ...]  # weights that sum to 1, and laws
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Stream:
     """Chains of turns that one user starts, `chains_per_s` on average; kept_tokens: of an answer, for the next turn."""
 
@@ -209,10 +209,19 @@ class _Stream:
     def turns_per_s(self) -> float:
         return self.chains_per_s * self.own_tokens.size
 
+    @cached_property
+    def returning_tokens(self) -> float:
+        """Own tokens of all turns but the last."""
+        return float(self.own_tokens[:-1].sum())
+
+    @cached_property
+    def last_tokens(self) -> float:
+        return float(self.own_tokens[-1])
+
     def working_set(self, window_s: float) -> float:
         """Own tokens of one user's chains used within the window."""
         kept_s = sum(weight * gap.kept_s(window_s) for weight, gap in self.gaps)
-        return self.chains_per_s * float(self.own_tokens[:-1].sum() * kept_s + self.own_tokens[-1] * window_s)
+        return self.chains_per_s * (self.returning_tokens * kept_s + self.last_tokens * window_s)
 
     def shared_within(self, window_s: float, users: float) -> float:
         """Chance that somebody used the shared prompt within the window."""

@@ -17,7 +17,7 @@ from planner.roofline.collectives import SET_UP_S
 from planner.serving.predict import bound_roles
 from planner.serving.reuse import with_hits
 from planner.serving.role import Role
-from planner.serving.traffic import Traffic, scenario_traffic, traffic
+from planner.serving.traffic import Traffic, scenario_traffic, with_found
 from planner.serving.transfer import transfer_rate
 
 BUSIEST = 0.999  # of a station that never idles: its queue is what the users make it
@@ -112,7 +112,7 @@ class Plant:
 
     def loaded(self, workload: Workload) -> Loaded:
         """The plant with what a workload's prompts find in its caches."""
-        load = traffic(workload, self.decode.traffic.step_tokens)
+        load = with_found(self.decode.traffic, workload)
         return Loaded(self, load, replace(self.prefill, traffic=load), replace(self.decode, traffic=load))
 
 

@@ -152,34 +152,29 @@ def sweep(plant: Plant, factors: Sequence[float]) -> Sweep:
 
 def cliffs(plant: Plant, swept: Sweep, halvings: int = 4) -> tuple[Cliff, ...]:
     """Per level the load at which less than half of what it found at the least load is found, from each start."""
-    levels = 1 + len(plant.scenario.tiers)
-    return tuple(
-        Cliff(
-            level,
-            _edge(plant, swept.factors, swept.warm, "warm", level, halvings),
-            _edge(plant, swept.factors, swept.cold, "cold", level, halvings),
-        )
-        for level in range(levels)
-    )
+    return tuple(_cliff(plant, swept, level, halvings) for level in range(1 + len(plant.scenario.tiers)))
 
 
-def _edge(
-    plant: Plant, factors: Floats, states: Sequence[Settled], start: Start, level: int, halvings: int
-) -> float | None:
-    """Between the last load that holds and the first that does not, by bisection in the logarithm."""
-
+def _cliff(plant: Plant, swept: Sweep, level: int, halvings: int) -> Cliff:
     def found(state: Settled) -> float:
         return sum(state.hits[: level + 1])
 
-    enough = found(states[0]) / 2.0
-    broken = [index for index, state in enumerate(states) if found(state) < enough]
-    if not broken or enough <= 0.0 or broken[0] == 0:
-        return None
-    low, high = float(factors[broken[0] - 1]), float(factors[broken[0]])
-    for _ in range(halvings):
-        middle = float(np.sqrt(low * high))
-        low, high = (low, middle) if found(settled(plant, start, middle)) < enough else (middle, high)
-    return float(np.sqrt(low * high))
+    def edge(start: Start, states: Sequence[Settled]) -> tuple[float, float] | None:
+        """The last load that holds and the first that does not, by bisection in the logarithm."""
+        broken = [index for index, state in enumerate(states) if found(state) < found(states[0]) / 2.0]
+        if not broken:
+            return None
+        low, high = float(swept.factors[broken[0] - 1]), float(swept.factors[broken[0]])
+        for _ in range(halvings):
+            middle = float(np.sqrt(low * high))
+            holds = found(settled(plant, start, middle)) >= found(states[0]) / 2.0
+            low, high = (middle, high) if holds else (low, middle)
+        return low, high
+
+    warm = edge("warm", swept.warm)
+    alike = warm is not None and found(settled(plant, "cold", warm[0])) >= found(swept.cold[0]) / 2.0
+    cold = warm if alike else edge("cold", swept.cold)
+    return Cliff(level, *(float(np.sqrt(each[0] * each[1])) if each else None for each in (warm, cold)))
 
 
 def at_load(scenario: Scenario, state: Settled, asked: bool = False) -> Scenario:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,22 @@ def traffic(workload: Workload, step_tokens: float = 1.0) -> Traffic:
         window_weights=weights,
         arrivals=workload.arrivals,
         step_tokens=step_tokens,
+    )
+
+
+def with_found(load: Traffic, workload: Workload) -> Traffic:
+    """The load of requests of the same lengths and rate that find something else in caches."""
+    lengths = workload.lengths
+    cached = _cached(workload, lengths.input_tokens, lengths.cached_tokens)
+    atoms = _reduced_prompts(lengths.input_tokens, cached, _fetched(lengths, cached), lengths.weights)
+    inputs, atom_cached, atom_fetched, weights = atoms
+    return replace(
+        load,
+        input_tokens=inputs,
+        cached_tokens=atom_cached,
+        fetched_tokens=atom_fetched,
+        input_weights=weights,
+        mean_new_tokens=load.mean_input_tokens - float(weights @ atom_cached),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
@@ -49,22 +50,32 @@ def session_workload(keys: SessionKeys, most_tokens: int = 0) -> tuple[Workload,
 
 
 def size_factors(scv: float, most: float = float("inf")) -> tuple[float, ...]:
-    """Sizes of sessions over their mean: equally likely, of mean 1 and this scv, or as far as `most` goes.
+    """Sizes of sessions over their mean: equally likely, of mean 1 and this scv, none above `most`.
 
-    Each is the mean of a lognormal between two of its octiles; its log-deviation is the one that gives the scv.
+    Each is the mean of a lognormal between two of its octiles; its log-deviation is the one that gives the scv. What
+    would be larger than `most` ends there, and the others are larger for it: the mean stays, the scv falls.
     """
+    sigma = _rising_to(scv, 0.0, _WIDEST, lambda trial: float(np.mean(_octiles(trial) ** 2)) - 1.0)
+    if sigma < _NARROWEST or most <= 1.0:
+        return (1.0,)
+    free = _octiles(sigma)
+    factor = _rising_to(1.0, 1.0, 1.0 / free[0], lambda trial: float(np.mean(np.minimum(trial * free, most))))
+    return tuple(float(size) for size in np.minimum(factor * free, most))
 
-    def sizes(sigma: float) -> Floats:
-        normal = NormalDist()
-        inner = [normal.inv_cdf(cell / SIZES) - sigma for cell in range(1, SIZES)]
-        return np.diff([0.0, *map(normal.cdf, inner), 1.0]) * SIZES
 
-    low, high = 0.0, _WIDEST
-    for _ in range(50):
+def _octiles(sigma: float) -> Floats:
+    """Means of a lognormal of mean 1 between its octiles."""
+    normal = NormalDist()
+    inner = [normal.inv_cdf(cell / SIZES) - sigma for cell in range(1, SIZES)]
+    return np.diff([0.0, *map(normal.cdf, inner), 1.0]) * SIZES
+
+
+def _rising_to(level: float, low: float, high: float, value: Callable[[float], float]) -> float:
+    """Where a rising `value` reaches `level`."""
+    for _ in range(60):
         middle = (low + high) / 2.0
-        found = sizes(middle)
-        low, high = (low, middle) if found @ found / SIZES - 1.0 > scv or found[-1] > most else (middle, high)
-    return tuple(float(size) for size in sizes(low)) if low > _NARROWEST else (1.0,)
+        low, high = (middle, high) if value(middle) < level else (low, middle)
+    return high
 
 
 def _assumed(keys: SessionKeys, factors: tuple[float, ...]) -> tuple[Note, ...]:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.many import answers, usable_cores
-from planner.cli.options import CatalogOption, CheckFormat, CheckFormatOption, OutOption, QuietOption, VerboseOption
+from planner.cli.money import currency_of
+from planner.cli.options import (
+    CatalogOption,
+    CheckFormat,
+    CheckFormatOption,
+    CurrencyOption,
+    OutOption,
+    QuietOption,
+    VerboseOption,
+)
 
 if TYPE_CHECKING:
     from planner.files.catalog import Catalog
@@ -49,6 +58,7 @@ def check(
     shape: CheckFormatOption = CheckFormat.table,
     out: OutOption = None,
     catalog: CatalogOption = None,
+    currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
     quiet: QuietOption = 0,
 ) -> int:
@@ -63,6 +73,7 @@ def check(
     """
     from planner.cli.formats import write_document
 
+    money = currency_of(currency, shape.value)
     old = _baseline(baseline)
     work = partial(outcome, catalog=tuple(catalog or ()), baseline=old, witness=witness)
     found = list(answers(work, _once(scenarios), jobs or usable_cores(), warm))
@@ -71,7 +82,7 @@ def check(
     broken = [{"scenario": one.scenario, "faults": list(one.faults)} for one in found if one.result is None]
     result = gate_document([one.result for one in found if one.result is not None], broken, strict)
     shown = _without_faults(result) if shape is CheckFormat.table else result
-    write_document(shown, shape.value, out, verbose, quiet)
+    write_document(shown, shape.value, out, verbose, quiet, money)
     if quiet < 2:
         _tell_faults(found)
     _raise_bug(found)

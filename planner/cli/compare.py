@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.options import CatalogOption, OutOption, QuietOption
+from planner.cli.money import currency_of, in_currency, said
+from planner.cli.options import CatalogOption, CurrencyOption, OutOption, QuietOption
 from planner.cli.plots import PlotOption, check_plots
 from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
@@ -34,6 +35,7 @@ def compare(
     out: OutOption = None,
     plot: PlotOption = None,
     catalog: CatalogOption = None,
+    currency: CurrencyOption = "",
     quiet: QuietOption = 0,
 ) -> int:
     """Compare colocated and disaggregated serving.
@@ -48,20 +50,22 @@ def compare(
     from planner.review.comparison import comparison_document
 
     plots = check_plots(plot, None, ["compare"], inputs=[scenario], out=out, shape=shape)
+    money = currency_of(currency, shape.value)
     found = _compared(scenario, tuple(catalog or ()))
     document = comparison_document(found)
+    shown = in_currency(document, money)
 
     def render(screen: Screen) -> str:
         from planner.render import comparison as text
         from planner.render.json import to_json
 
         if shape is CompareFormat.json:
-            return to_json(document)
+            return to_json(shown)
         if shape is CompareFormat.csv:
-            return text.to_csv(document)
+            return text.to_csv(shown)
         if shape is CompareFormat.markdown:
-            return text.to_markdown(document)
-        return text.to_text(document, width=screen.width, unicode=screen.unicode, color=screen.color)
+            return text.to_markdown(shown)
+        return text.to_text(shown, width=screen.width, unicode=screen.unicode, color=screen.color)
 
     figures = []
     if plots.files:
@@ -70,7 +74,7 @@ def compare(
         figures = comparison_figures(document)
         plots.write(figures, f"planner compare: {document['scenario']}")
     if out is not None or quiet < 2:
-        write_result(render, out)
+        write_result(said(render, money), out)
     plots.show(figures)
     return 0 if found.winner else NOTHING_FITS
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from planner.cli.money import in_currency, said, told
 from planner.cli.streams import Screen, tell, write_result
+
+if TYPE_CHECKING:
+    from planner.review.currency import Currency
 
 Document = Mapping[str, Any]
 Renderer = Callable[[Screen], str]
@@ -16,13 +20,16 @@ Locate = Callable[[str], str]
 GATE_FORMATS = ("junit", "sarif", "github")
 
 
-def write_document(result: Document, shape: str, out: Path | None, verbose: int, quiet: int) -> None:
+def write_document(
+    result: Document, shape: str, out: Path | None, verbose: int, quiet: int, currency: Currency | None = None
+) -> None:
     """Write a result, of one scenario or of many; with `--out`, one line for people on stderr as well."""
     if out is None and quiet > 1:
         return
-    write_result(renderer(result, shape, verbose=verbose, quiet=quiet), out)
+    shown = in_currency(result, currency)
+    write_result(said(renderer(shown, shape, verbose=verbose, quiet=quiet), currency), out)
     if out is not None and quiet < 2:
-        tell(f"{_answer(result)}  ({out})")
+        tell(f"{told(_answer(shown), currency)}  ({out})")
 
 
 def _answer(result: Document) -> str:

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.options import CatalogOption, Format, FormatOption, OutOption, QuietOption, VerboseOption
+from planner.cli.money import currency_of, in_currency, said, told
+from planner.cli.options import (
+    CatalogOption,
+    CurrencyOption,
+    Format,
+    FormatOption,
+    OutOption,
+    QuietOption,
+    VerboseOption,
+)
 from planner.cli.plots import PlotOption, check_plots
 
 NOTHING_FITS = 1
@@ -19,6 +28,7 @@ def kv(
     out: OutOption = None,
     plot: PlotOption = None,
     catalog: CatalogOption = None,
+    currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
     quiet: QuietOption = 0,
 ) -> int:
@@ -37,6 +47,7 @@ def kv(
     from planner.files.yamlfile import load
 
     plots = check_plots(plot, None, ["tiers"], inputs=[scenario], out=out, shape=shape)
+    money = currency_of(currency, shape.value)
     try:
         asked = load_scenario(scenario, tuple(catalog or ()))
         from planner.sizing.kv import kv as report_of  # only now: faults of the files come without the formulas
@@ -55,8 +66,9 @@ def kv(
         figures = kv_figures(result)
         plots.write(figures, f"planner kv: {result['inputs']['scenario']}")
     if out is not None or quiet < 2:
-        write_result(render_kv(result, shape.value, verbose=verbose, quiet=quiet), out)
+        shown = in_currency(result, money)
+        write_result(said(render_kv(shown, shape.value, verbose=verbose, quiet=quiet), money), out)
     plots.show(figures)
     if out is not None and quiet < 2:
-        tell(f"{verdict(result)}  ({out})")
+        tell(f"{told(verdict(in_currency(result, money)), money)}  ({out})")
     return NOTHING_FITS if report.plan.verdict == "infeasible" and asked.deployment is None else 0

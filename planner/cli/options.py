@@ -72,7 +72,10 @@ CatalogOption = Annotated[
 CurrencyOption = Annotated[
     str,
     typer.Option(
-        "--currency", metavar="CODE=USD", show_default="USD", help="Show money in it, e.g. EUR=1.09: 1.09 USD each."
+        "--currency",
+        metavar="CODE=USD",
+        show_default="USD",
+        help="Show people money in it, e.g. EUR=1.09: 1.09 USD each.",
     ),
 ]
 CoverageOption = Annotated[

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from planner.cli.options import CheckFormat, CheckFormatOption, OutOption, QuietOption, VerboseOption
+from planner.cli.money import currency_of
+from planner.cli.options import CheckFormat, CheckFormatOption, CurrencyOption, OutOption, QuietOption, VerboseOption
 from planner.cli.plots import PlotOption, Plots, check_plots
 from planner.cli.size import SIZE_KINDS, SizeKindOption
 
@@ -19,6 +20,7 @@ def render(
     out: OutOption = None,
     plot: PlotOption = None,
     plot_kind: SizeKindOption = None,
+    currency: CurrencyOption = "",
     verbose: VerboseOption = 0,
     quiet: QuietOption = 0,
 ) -> int:
@@ -34,10 +36,11 @@ def render(
     from planner.files.results import believed_whole, load_result
 
     plots = check_plots(plot, plot_kind, SIZE_KINDS, inputs=[file], out=out, shape=shape)
+    money = currency_of(currency, shape.value)
     result = load_result(file)
     with believed_whole(file):
         figures = drawn(one_of(result, plots), plots)
-        write_document(result, shape.value, out, verbose, quiet)
+        write_document(result, shape.value, out, verbose, quiet, money)
         plots.show(figures)
     return 0
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from planner.cli.money import currency_of
 from planner.cli.options import (
     CatalogOption,
     CoverageOption,
@@ -67,7 +68,7 @@ def size(
     Exit code 0 when one does, 1 when nothing fits (the nearest miss is printed), 2 when the input is at fault.
     """
     plots = check_plots(plot, plot_kind, SIZE_KINDS, inputs=[scenario], out=out, shape=shape)
-    money = currency_of(currency, shape)
+    money = currency_of(currency, shape.value)
     if coverage is not None and confidence is not None:
         raise typer.BadParameter("a confidence says the coverage: give one of them", param_hint="--confidence")
     plan = answer(scenario, tuple(catalog or ()), "size", coverage, confidence)
@@ -116,7 +117,7 @@ def evaluate(
 
     Exit code 0 also when targets are missed (the report says so), 2 when the deployment cannot run.
     """
-    money, inputs = currency_of(currency, shape), [scenario, *(launch or ())]
+    money, inputs = currency_of(currency, shape.value), [scenario, *(launch or ())]
     plots = check_plots(plot, plot_kind, EVALUATE_KINDS, inputs=inputs, out=out, shape=shape)
     if launch:
         from planner.cli.running import imported_result
@@ -127,26 +128,6 @@ def evaluate(
         return 0
     show(answer(scenario, tuple(catalog or ()), "evaluate", coverage), shape, out, verbose, quiet, money, plots)
     return 0
-
-
-def currency_of(text: str, shape: ResultFormat) -> Currency | None:
-    """The currency of ``EUR=1.09``, None for USD; InputError with what was wanted."""
-    from planner.errors import InputError
-    from planner.review.currency import Currency
-    from planner.units import shown
-
-    if text in ("", "USD"):
-        return None
-    code, _, rate = text.partition("=")
-    try:
-        usd = float(rate)
-    except ValueError:
-        usd = 0.0
-    if not (len(code) == 3 and code.isascii() and code.isalpha() and code.isupper()) or not 1e-9 < usd < 1e9:
-        raise InputError(f"--currency: {shown(text)}; want three letters and what one costs in USD, e.g. EUR=1.09")
-    if shape is not ResultFormat.table:
-        raise InputError(f"--currency: only the table shows {code}; names of the other formats say USD")
-    return Currency(code, usd)
 
 
 def answer(
@@ -251,7 +232,7 @@ def write(
     from planner.cli.formats import write_document
 
     figures = drawn(result, plots)
-    write_document(shown_in(result, currency), shape.value, out, verbose, quiet)
+    write_document(result, shape.value, out, verbose, quiet, currency)
     plots.show(figures)
 
 
@@ -264,12 +245,3 @@ def drawn(result: Mapping[str, Any], plots: Plots) -> list[Figure]:
     figures = result_figures(result, plots.kinds)
     plots.write(figures, f"planner: {result['inputs']['scenario']}")
     return figures
-
-
-def shown_in(result: Mapping[str, Any], currency: Currency | None) -> Mapping[str, Any]:
-    """The document with its money in `currency`."""
-    if currency is None:
-        return result
-    from planner.review.currency import converted
-
-    return {**converted(result, currency), "currency": currency.code}

@@ -69,13 +69,12 @@ def trace_show(
 
     Exit code 0 when it was read, 2 when it is at fault.
     """
-    from planner.cli.streams import check_out, write_result
+    from planner.cli.streams import write_result
     from planner.errors import InputError
     from planner.files.traces import load_traces
     from planner.records import InputFile
     from planner.review.trace import trace_document
 
-    check_out(out, files)
     plots = check_plots(plot, None, ["reuse"], inputs=files, out=out, shape=shape)
     capacities = blocks_list(capacity_blocks)
     if block_tokens is not None and block_tokens < 1:

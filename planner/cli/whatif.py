@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.options import CatalogOption, Format, FormatOption, OutOption
+from planner.cli.money import currency_of, in_currency, said
+from planner.cli.options import CatalogOption, CurrencyOption, Format, FormatOption, OutOption
 from planner.cli.plots import PlotOption, check_plots
 from planner.cli.size import NOTHING_FITS, ScenarioArgument, answer
 
@@ -34,6 +35,7 @@ def whatif(
     out: OutOption = None,
     plot: PlotOption = None,
     catalog: CatalogOption = None,
+    currency: CurrencyOption = "",
 ) -> int:
     """Change one thing at a time and see whether the plan still holds.
 
@@ -42,29 +44,30 @@ def whatif(
 
     Exit code 0 when the plan holds unchanged, 1 when it does not or nothing fits, 2 when the input is at fault.
     """
-    from planner.cli.streams import check_out, tell, write_result
+    from planner.cli.streams import tell, write_result
     from planner.render.json import to_json
 
-    check_out(out, [scenario])
     kind = "tornado" if vary is None else "curve"
     plots = check_plots(plot, None, [kind], inputs=[scenario], out=out, shape=shape)
+    money = currency_of(currency, shape.value)
     chosen = _vary(vary) if vary is not None else None
     plan = _plan(scenario, tuple(catalog or ()))
     if plan.deployment is None:
         tell("nothing to change: no candidate can hold the model (planner size says why)")
         return NOTHING_FITS
     result = _document(plan, chosen)
+    shown = in_currency(result, money)
 
     def render(screen: Screen) -> str:
         from planner.render import sensitivity
         from planner.render.text import Pen
 
         if shape is Format.json:
-            return to_json(result)
-        return sensitivity.to_text(result, Pen(screen.width, screen.unicode, screen.color))
+            return to_json(shown)
+        return sensitivity.to_text(shown, Pen(screen.width, screen.unicode, screen.color))
 
     figures = _drawn(result, plots)
-    write_result(render, out)
+    write_result(said(render, money), out)
     plots.show(figures)
     if out is not None:
         from planner.render.sensitivity import verdict_line

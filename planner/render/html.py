@@ -10,7 +10,7 @@ from planner.render import page
 from planner.render.checks import interval_text, limit_text, measured_text
 from planner.render.gate import fault_text, headline, scenario_name, verdict_word
 from planner.render.sections import assumptions, checks_section, sections
-from planner.render.table import in_currency, load_words, plan_words, verdict_line
+from planner.render.table import load_words, plan_words, verdict_line
 from planner.render.text import sources_line
 
 Document = Mapping[str, Any]
@@ -81,7 +81,7 @@ def _gate(document: Document) -> Iterator[str]:
 def _body(result: Document, level: int) -> Iterator[str]:
     if result["checks"]:
         yield _checks(result, level)
-    yield in_currency(result, page.sections_markup(sections(result), level))
+    yield page.sections_markup(sections(result), level)
     if result.get("figures"):
         yield _pictures(result, level)
     resting = page.sections_markup(assumptions(result), level + 1)

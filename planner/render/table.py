@@ -6,7 +6,6 @@ repeats it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,13 +86,7 @@ def report(document: Document, pen: Pen, *, notes: bool = True, detail: bool = F
     for section in sections:
         if section:
             lines += [*section, ""]
-    return in_currency(document, pen.finish(lines[:-1]))
-
-
-def in_currency(document: Document, text: str) -> str:
-    """Text whose amounts were converted already, with the three letters of their currency for USD."""
-    code = document.get("currency")
-    return re.sub(r"\bUSD\b", str(code), text) if code else text
+    return pen.finish(lines[:-1])
 
 
 def _in_short(document: Document, pen: Pen) -> list[list[str]]:
@@ -129,7 +122,7 @@ def verdict_line(document: Document, pen: Pen | None = None) -> str:
     """The answer in one line: what to buy and what it costs, or that nothing fits."""
     pen = pen or Pen(unicode=False)
     tone = "good" if document["verdict"] == "feasible" else "bad"
-    return in_currency(document, f"{pen.paint(document['verdict'].upper(), tone)}  {pen.heading(_answer(document))}")
+    return f"{pen.paint(document['verdict'].upper(), tone)}  {pen.heading(_answer(document))}"
 
 
 def _verdict_lines(document: Document, pen: Pen) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_MONEY = ("usd", "usd_per_hour", "usd_per_mtok", "usd_per_year", "usd_per_request")
+_OF_UNIT = ("value", "limit", "interval", "reference", "delta")  # amounts in the unit that stands beside them
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,21 +19,27 @@ class Currency:
 
 
 def converted(value: Any, currency: Currency, is_money: bool = False) -> Any:
-    """`value` with every amount of USD in `currency`; names stay, because they are those of the format."""
+    """`value` with every amount of USD in `currency`; names stay, because they are those of the format.
+
+    Texts that quote a price keep it, as US dollars.
+    """
     if isinstance(value, Mapping):
         money_unit = str(value.get("unit", "")).startswith("USD")
         return {
-            key: converted(item, currency, is_money or _names_money(key) or (money_unit and key in ("value", "limit")))
+            key: converted(item, currency, is_money or _names_money(key) or (money_unit and key in _OF_UNIT))
+            if key != "unit"
+            else item
             for key, item in value.items()
         }
     if isinstance(value, list):
         return [converted(item, currency, is_money) for item in value]
     if is_money and isinstance(value, int | float) and not isinstance(value, bool):
         return value / currency.usd
+    if isinstance(value, str):
+        return re.sub(r"\bUSD\b", "US dollars", value)
     return value
 
 
 def _names_money(key: str) -> bool:
-    """usd_per_hour, spare_usd_per_hour, purchase_usd, usd_per_hour.rent3y."""
-    bare = key.partition(".")[0]
-    return any(bare == name or bare.endswith(f"_{name}") for name in _MONEY)
+    """usd_per_hour, spare_usd_per_hour, usd_per_hour_without, purchase_usd, usd_per_hour.rent3y."""
+    return "usd" in key.partition(".")[0].split("_")

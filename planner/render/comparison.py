@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.render.breakdown import pool_text, pools
+from planner.render.table import limit_name
 from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text, value_text, wrapped
 
 Document = Mapping[str, Any]
@@ -95,8 +96,8 @@ def _slack(limit: Document | None) -> str:
         return ""
     slack = limit["slack_fraction"]
     if slack is None:
-        return f"{limit['name']} unbounded"
-    return f"{limit['name']} {percent_text(abs(slack))} {'free' if slack >= 0 else 'over'}"
+        return f"{limit_name(limit['name'])} unbounded"
+    return f"{limit_name(limit['name'])} {percent_text(abs(slack))} {'free' if slack >= 0 else 'over'}"
 
 
 def _row(one: Document, winner: bool) -> Row:

@@ -138,7 +138,7 @@ def would_change(result: Document) -> Section:
     if prediction and prediction["requests_per_s_max"] is not None and result["verdict"] == "feasible":
         rows.append(("more load", capacity_words(prediction)))
     worst = [
-        f"{subject(line)} up to {interval_text(line).rpartition(' .. ')[2]}, limit {limit_text(line)}"
+        f"{subject(line)} {_worst(line)}, limit {limit_text(line)}"
         for line in result["checks"]
         if line["verdict"] == "at risk" and line["interval"]
     ]
@@ -152,6 +152,11 @@ def would_change(result: Document) -> Section:
     if cost and cost["usd_per_hour"] is not None:
         rows.append(("a price", flip_words(result)))
     return Section("What would change the answer", ("", ""), tuple(rows))
+
+
+def _worst(line: Document) -> str:
+    high = interval_text(line).rpartition(" .. ")[2]
+    return high if line["interval"][1] is None else f"up to {high}"
 
 
 def _spares(result: Document) -> Section:

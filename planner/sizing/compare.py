@@ -136,15 +136,20 @@ def _reason(
     if second is None:
         others = "; ".join(_stopped(one) for one in contenders if one is not best)
         return f"{best.name} is the only one that meets every limit: {others}"
-    counts = f"{best.deployment.accelerators} accelerators against {second.deployment.accelerators}"
-    text = f"{best.name} needs {counts} of {second.name}"
+    ours, theirs = best.deployment.accelerators, second.deployment.accelerators
+    same = f"{best.name} and {second.name} need {ours} accelerators each"
+    text = same if ours == theirs else f"{best.name} needs {ours} accelerators against {theirs} of {second.name}"
     cause = rests_on[0] if rests_on else None
     if cause is not None and cause.lead_fraction is not None and second.cost > best.cost:
         left = cause.lead_fraction
         told = f"still cost {left:.0%} more" if left > 0.0 else f"cost {-left:.0%} less"
         return f"{text}, most of all because of {cause.meaning}: without that the other family would {told}"
     limit = second.binding
-    return f"{text}; {second.name} is held by {limit.name}: {limit.what_would_relax_it}" if limit is not None else text
+    return (
+        f"{text}; {second.name} is held by {limit.name.replace('.', ' ')}: {limit.what_would_relax_it}"
+        if limit is not None
+        else text
+    )
 
 
 def _stopped(contender: Contender) -> str:

@@ -22,10 +22,15 @@ def front_rows(result: Mapping[str, Any], pen: Pen) -> list[tuple[str, ...]]:
             seconds_text(point["itl_s"]["p99"]),
             seconds_text(point["ttft_s"]["p99"]),
             "the plan" if point["is_plan"] else "holds" if point["holds"] else "misses",
-            "; ".join(pool_text(pool, pen) for _, pool in pools(point)),
+            "; ".join([*(pool_text(pool, pen) for _, pool in pools(point)), *_budget(point)]),
         )
         for point in (result.get("figures") or {}).get("front") or ()
     ]
+
+
+def _budget(point: Mapping[str, Any]) -> list[str]:
+    budget = point["token_budget"]
+    return [f"steps of {budget:,} tokens"] if budget and point["mode"] == "colocated-chunked" else []
 
 
 def front_section(result: Mapping[str, Any], pen: Pen) -> list[str]:

@@ -42,6 +42,7 @@ def front_document(plan: Plan, points: Sequence[FrontPoint]) -> list[Document]:
             "itl_s": dict(point.outcome.itl_s),
             "holds": point.holds,
             "mode": point.deployment.mode,
+            "token_budget": (point.deployment.prefill or point.deployment.decode).token_budget or None,
             **pools_document(point.deployment),
         }
         for number, point in enumerate(points, 1)

@@ -120,6 +120,7 @@ def _figures() -> Schema:
         "itl_s": _named("statistics"),
         "holds": _FLAG,
         "mode": {"enum": list(_MODES)},
+        "token_budget": _COUNT_OR_NULL,
     }
     parts = {"distributions": _map(_list(point)), "operators": _list(operator), "load": _object(load)}
     return _object({**parts, "front": _list(_object(on_front))}, ())

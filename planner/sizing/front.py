@@ -79,8 +79,8 @@ def front(plan: Plan) -> tuple[FrontPoint, ...]:
         return ()
     scenario, load = plan.scenario, scenario_traffic(plan.scenario)
     basis = plan.money.basis if plan.money is not None else ""
-    own = _point(scenario, load, plan.deployment, basis)
-    if own is None or not np.isfinite([own.outcome.ttft_s["p99"], own.outcome.itl_s["p99"]]).all():
+    own = _evaluated(scenario, load, plan.deployment, basis)
+    if not np.isfinite([own.outcome.ttft_s["p99"], own.outcome.itl_s["p99"]]).all():
         return ()
     keys = {(target.metric, target.statistic) for target in scenario.targets} | {("ttft", "p99"), ("itl", "p99")}
     asked = tuple(Target(metric, statistic, LOOSEST_S) for metric, statistic in sorted(keys))
@@ -157,12 +157,15 @@ def _cheapest(
 
 
 def _point(scenario: Scenario, load: Traffic, deployment: Deployment, basis: str) -> FrontPoint | None:
-    """A deployment with its spare workers, evaluated; None where it cannot run."""
-    bought = deployment if deployment == scenario.deployment else with_spares(scenario, deployment, load)
+    """A deployment with its spare workers on top; None where it cannot run."""
     try:
-        outcome = evaluate_at(scenario, bought, load, with_e2e=needs_e2e(scenario))
+        return _evaluated(scenario, load, with_spares(scenario, deployment, load), basis)
     except FieldError:
         return None
+
+
+def _evaluated(scenario: Scenario, load: Traffic, bought: Deployment, basis: str) -> FrontPoint:
+    outcome = evaluate_at(scenario, bought, load, with_e2e=needs_e2e(scenario))
     used = budgets_used(scenario, bought, basis, outcome.prefill_time_fraction, outcome.decode.mean_batch)
     holds = max(violation(scenario, outcome), *(share for share, _ in used), 0.0) <= 1.0
     return FrontPoint(bought, outcome, ranked_usd_per_hour(scenario, bought, basis), holds)
@@ -170,7 +173,10 @@ def _point(scenario: Scenario, load: Traffic, deployment: Deployment, basis: str
 
 def _efficient(points: Sequence[FrontPoint]) -> list[FrontPoint]:
     """Each deployment once, and none that another beats in price and both latencies. The first, the plan, stays."""
-    unique = list({point.deployment: point for point in reversed(points)}.values())[::-1]
+    once: dict[Deployment, FrontPoint] = {}
+    for point in points:
+        once.setdefault(point.deployment, point)
+    unique = list(once.values())
     kept = undominated_rows(np.array([point.rank for point in unique]))
     return [point for point, good in zip(unique, kept, strict=True) if good or point is unique[0]]
 

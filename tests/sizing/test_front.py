@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,7 +14,8 @@ from hypothesis.extra.numpy import arrays
 
 from planner import sizing
 from planner.errors import FieldError
-from planner.records import Plan
+from planner.files.quoted import read_reliability
+from planner.records import Availability, Plan
 from planner.sizing.front import FrontPoint, front, picked, undominated_rows
 
 
@@ -72,3 +74,12 @@ def test_undominated_rows_are_those_that_no_other_beats(values: np.ndarray) -> N
     for index, row in enumerate(rows):
         beaten = any(all(a <= b for a, b in zip(other, row, strict=True)) and other != row for other in rows)
         assert kept[index] == (not beaten and row not in rows[:index])
+
+
+def test_the_plan_stays_on_its_front_with_spare_workers_and_where_others_are_as_good() -> None:
+    asked = {"availability": Availability(1, None, "worker"), "reliability": read_reliability()}
+    spared = sizing.size(replace(small.scenario((small.boxes_of(2),)), **asked))
+    for one in (spared, sizing.evaluate(small.scenario(deployment=small.TOGETHER))):
+        assert one.prediction is not None
+        (own,) = (point for point in front(one) if point.deployment == one.deployment)
+        assert own.outcome.itl_s["p99"] == one.prediction.itl_s["p99"]

@@ -62,7 +62,6 @@ svg .track { fill: var(--line); } svg .limit { fill: var(--fail); } svg .value {
 details { margin: 1rem 0; } summary { cursor: pointer; } summary h2 { display: inline; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
 figure { margin: 0; } figure svg { display: block; max-width: 100%; height: auto; }
-.pictures > figure { min-width: 0; } figure .wide svg { min-width: 30rem; }
 .narrow { display: none; }
 @media screen and (max-width: 44rem) { .narrow { display: block; } .broad { display: none; } }
 @media (max-width: 44rem) {
@@ -81,7 +80,7 @@ figure { margin: 0; } figure svg { display: block; max-width: 100%; height: auto
   .wide { overflow: visible; } tr, svg, .side section { break-inside: avoid; } h1, h2, h3 { break-after: avoid; }
   thead { display: table-header-group; } td.prose { min-width: 0; }
   .side { display: flex; flex-wrap: wrap; } .bar svg { width: 6rem; }
-  .pictures { grid-template-columns: 1fr 1fr; } figure { break-inside: avoid; } figure .wide svg { min-width: 0; }
+  .pictures { grid-template-columns: 1fr 1fr; } figure { break-inside: avoid; }
   details::details-content { content-visibility: visible; block-size: auto; }
 }
 """

@@ -16,10 +16,9 @@ def figures_page(title: str, figures: Sequence[Figure], version: str) -> str:
 
 
 def figures_markup(figures: Sequence[Figure]) -> str:
-    """Every figure, under its kind as an anchor; two in a row where there is room, scrolled where there is little."""
+    """Every figure, under its kind as an anchor; two in a row where there is room."""
     shown = "\n".join(
-        f'<figure id="{escape(figure.kind)}"><div class="wide" role="region" tabindex="0" '
-        f'aria-label="{escape(figure.title)}">\n{renamed(figure.svg(), index)}</div></figure>'
+        f'<figure id="{escape(figure.kind)}">\n{renamed(figure.svg(), index)}</figure>'
         for index, figure in enumerate(figures)
     )
     return f'<div class="pictures">\n{shown}\n</div>'

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from excerpts import ROOT
 
+from planner.files.catalog import listing
+
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *(DOCS / "notebooks").glob("*.py")])
 
@@ -47,3 +49,10 @@ def test_the_readme_quotes_the_accuracy_page() -> None:
     assert len(quoted) == 4
     for name, runs, tpot, ttft in quoted:
         assert [runs, tpot, ttft] == [measured[name][0], measured[name][1], measured[name][4]]
+
+
+def test_the_readme_counts_the_cards() -> None:
+    known = listing()
+    fitted = sum(not one.efficiency_like for one in known)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert fitted == 10 and "Ten accelerators have" in text and f"The other {len(known) - fitted} borrow" in text

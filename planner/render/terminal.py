@@ -11,7 +11,7 @@ from planner.render.svg import Axis, tick_text
 from planner.render.text import Pen, columns, wrapped
 
 ROWS, MOST_COLUMNS, LEAST_COLUMNS = 16, 72, 24
-BAR_COLUMNS = 40
+BAR_COLUMNS, LEAST_BAR = 40, 8
 _MARKS = {True: "●■▲◆○□△◇", False: "ox+*@%&="}
 _GUTTER = 8  # columns of the labels of y
 _FINE = 4  # steps per column along a line
@@ -115,17 +115,21 @@ def bars_text(chart: Bars, pen: Pen) -> list[str]:
     """A line a bar: where it starts and ends, its parts in letters of their own where there are several."""
     whole = chart.axis.high
     letters = dict(zip(chart.parts, "█▓▒░▞▚" if pen.unicode else "#=+-:%", strict=False))
-    rows = [(bar.name, _bar(bar, whole, letters, pen), bar.text or tick_text(bar.end)) for bar in chart.bars]
+    named = [(bar, bar.text or tick_text(bar.end)) for bar in chart.bars]
+    taken = max((len(bar.name) for bar, _ in named), default=0) + max((len(text) for _, text in named), default=0)
+    room = max(min(BAR_COLUMNS, pen.width - taken - 6), LEAST_BAR)
+    rows = [(bar.name, _bar(bar, whole / room, letters, pen), text) for bar, text in named]
     lines = [pen.heading(chart.title), *wrapped(chart.subtitle, pen.width), *columns(rows, "llw", pen)]
     if letters:
         lines.append("  " + "  ".join(f"{letter} {name}" for name, letter in letters.items()))
     return lines
 
 
-def _bar(bar: Bar, whole: float, letters: dict[str, str], pen: Pen) -> str:
+def _bar(bar: Bar, column: float, letters: dict[str, str], pen: Pen) -> str:
+    """A bar in letters, `column` of its unit each."""
     full = "█" if pen.unicode else "#"
-    text, reached = " " * round(BAR_COLUMNS * bar.start / whole), bar.start
+    text, reached = " " * round(bar.start / column), bar.start
     for name, length in bar.parts:
         reached += length
-        text += letters.get(name, full) * (round(BAR_COLUMNS * reached / whole) - len(text))
+        text += letters.get(name, full) * (round(reached / column) - len(text))
     return text

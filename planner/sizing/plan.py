@@ -23,6 +23,7 @@ from planner.records import (
 from planner.serving.outcome import Outcome
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import Traffic, scenario_traffic
+from planner.serving.users import with_waiting_users
 from planner.shapes.formats import has_experts
 from planner.sizing import colocated, search
 from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION, candidates_of, has_network
@@ -156,7 +157,7 @@ def evaluate_as_is(scenario: Scenario, deployment: Deployment) -> Plan:
     basis = price_basis(used, scenario.costs.basis)
     _refuse_unpriced(scenario, basis)
     load = scenario_traffic(scenario)
-    prediction = predict(scenario, deployment, load)
+    prediction = with_waiting_users(predict(scenario, deployment, load), scenario, deployment)
     return _plan(scenario, deployment, prediction, basis, None, 1, (), resilience(scenario, deployment, load, basis))
 
 

@@ -98,9 +98,9 @@ INSIDE = f".planner-result {{ {_colors(LIGHT)} background: var(--paper); color: 
 
 
 def page(title: str, body: Iterable[str], version: str) -> str:
-    """A whole page; `title` is text, `body` is markup."""
+    """A whole page; `title` is text, `body` is markup. Written in ASCII, so that no stream can garble it."""
     content = "\n".join(body)
-    return f"""<!DOCTYPE html>
+    text = f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -117,6 +117,7 @@ def page(title: str, body: Iterable[str], version: str) -> str:
 </body>
 </html>
 """
+    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def fragment(content: str) -> str:

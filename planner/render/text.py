@@ -158,7 +158,7 @@ def _with_prose(
 
 def wrapped(text: str, width: int) -> list[str]:
     """Prose in lines of at most `width`; a longer word (a path, a URL) keeps a line of its own, whole."""
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
 
 
 # -------------------------------------------------------------------------------------------------------------- values

@@ -72,6 +72,7 @@ def page_of(name: str) -> str:
 @pytest.mark.parametrize("name", [*PAGES, *(pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS)])
 def test_page_is_valid_html5(name: str) -> None:
     html5lib.HTMLParser(strict=True).parse(page_of(name))
+    assert page_of(name).isascii()  # whatever encoding the stream has
 
 
 def test_fragment_is_valid_inside_another_page() -> None:

@@ -84,7 +84,7 @@ def test_breakdowns_sum_to_what_they_break_down(disaggregated_plan: Plan) -> Non
 
 
 @pytest.mark.parametrize("detail", [False, True])
-@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("width", [1, 20, 40, 80, 200])
 def test_no_word_is_ever_cut(any_plan: Plan, width: int, detail: bool) -> None:
     def words(columns: int) -> list[str]:
         return sorted(

@@ -269,11 +269,13 @@ class Role:
             return self.memory.why_it_does_not_fit
         if self.longest_request_bytes <= self.memory.kv_bytes and self.memory_batch >= 1:
             return ""
+        left = f"{self.memory.kv_bytes / 1e9:.1f} GB are left per accelerator"
+        if self.longest_request_bytes <= self.memory.kv_bytes:
+            left += ", too little beside the prompts that are being read"
         return (
             f"the weights fit {self.accelerator.id} at tp {self.worker.tp}, but the longest request of "
-            f"{self._longest_tokens:,.0f} tokens takes {self.longest_request_bytes / 1e9:.1f} GB of KV and "
-            f"{self.memory.kv_bytes / 1e9:.1f} GB are left per accelerator; use a larger tp, an 8-bit KV cache or "
-            "lighter weights"
+            f"{self._longest_tokens:,.0f} tokens takes {self.longest_request_bytes / 1e9:.1f} GB of KV and {left}; use "
+            "a larger tp, an 8-bit KV cache or lighter weights"
         )
 
     @cached_property

@@ -89,7 +89,8 @@ def routing(plant: Plant, state: Settled) -> Routing | None:
         return None
     work = [prefill_accelerators(plant.loaded(way).prefill, state.flow.requests_per_s) for way in ways]
     found = [hit_fractions(way)[0] for way in ways]
-    return Routing(instances, found[0], found[1], found[2], work[0] - work[1], work[0] - work[2])
+    saved = [max(work[0] - other, 0.0) for other in work[1:]]
+    return Routing(instances, found[0], found[1], found[2], *saved)
 
 
 def _session_ways(plant: Plant, state: Settled, sessions: Sessions, alone: float, instances: int) -> list[Workload]:

@@ -84,5 +84,8 @@ def test_hits_save_accelerators() -> None:
 
 
 def test_the_simulator_refuses_what_it_does_not_have() -> None:
+    """A stated share of every prompt is simulated; what a cache of some size holds is not."""
+    asked = small.scenario()
+    found = replace(asked.workload.lengths, cached_tokens=0.5 * asked.workload.lengths.input_tokens)
     with pytest.raises(FieldError, match="prefix cache"):
-        simulate(cached(small.scenario(), 0.5), small.TOGETHER)
+        simulate(replace(asked, workload=replace(asked.workload, lengths=found)), small.TOGETHER)

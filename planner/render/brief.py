@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.render.breakdown import LEAST_SHARE, TRUST_TONES, pools
+from planner.render.breakdown import TRUST_TONES, pools
 from planner.render.cost import flip_words, range_words
 from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text, value_text, wrapped
 
 Document = Mapping[str, Any]
+
+LEAST_SHARE = 0.005  # of a time; smaller parts are in the long report
 
 
 def doubts(document: Document) -> list[Row]:
@@ -44,7 +46,7 @@ def _parts(prediction: Document, title: str, name: str) -> Row:
     if endless:
         return [title, "unbounded", f"{', '.join(endless)} has no bound"]
     total = sum(parts.values())
-    kept = sorted(((value, key) for key, value in parts.items() if value > LEAST_SHARE * total), reverse=True)
+    kept = sorted(((value, key) for key, value in parts.items() if value >= LEAST_SHARE * total), reverse=True)
     shares = [f"{name_text(key)} {percent_text(value / total)}" for value, key in kept]
     return [title, seconds_text(total), ", ".join(shares)]
 

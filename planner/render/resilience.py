@@ -30,7 +30,8 @@ def resilience_section(document: Document, pen: Pen) -> list[str]:
     target = found["target_fraction"]
     asked = f", {format_availability(target)} asked" if target is not None else ""
     cost = value_text(found["spare_usd_per_hour"], "USD/h", "")
-    bought = f"{found['spare_accelerators']} accelerators" + (f", {cost}" if cost else "")
+    count = found["spare_accelerators"]
+    bought = f"{count} accelerator{'' if count == 1 else 's'}" + (f", {cost}" if cost else "")
     limits = ", ".join(
         f"{limit['metric'].upper()} {limit['statistic'].replace('_', '.')} "
         + seconds_text(found[f"{limit['metric']}_s"].get(limit["statistic"]))

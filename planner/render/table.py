@@ -329,6 +329,8 @@ def _over(limit: Document) -> bool:
 
 def limit_name(name: str) -> str:
     """A limit as words: ``ttft.p99`` is TTFT p99, ``decode.kv_tokens`` is decode KV tokens."""
+    if name.startswith("workers_lost."):
+        return f"{limit_name(name.removeprefix('workers_lost.'))} with workers lost"
     metric, _, statistic = name.replace("_s.", ".").partition(".")
     if metric in METRICS and statistic:
         return f"{metric.upper()} {name_text(statistic)}"

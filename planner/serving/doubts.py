@@ -11,7 +11,7 @@ Mark = tuple[str, str]  # trust and its reason
 
 OK: Mark = ("ok", "")
 RANKS = "ranks of attention DP step together: the wait for the step in progress is that of the mean load"
-MOVING = "a bound from above over the windows of moving load"
+MOVING = "under moving load this is a bound from above, over windows of it"
 SPREAD = "few requests of uneven contexts share a step: a step is taken at their mean context"
 BENT = "steps with prompts of this length are not linear in their tokens: {error:+.0%} from the linear law"
 SHARED = "several replicas: the router spares busy ones, and what prefills add to gaps is known for a lone replica"

@@ -149,6 +149,7 @@ def test_given_deployment_that_misses_is_not_called_a_search(infeasible_plan: Pl
     ("name", "words"),
     [
         ("ttft.p99_9", "TTFT p99.9"),
+        ("workers_lost.itl.p99", "ITL p99 with workers lost"),
         ("itl.mean", "ITL mean"),
         ("decode.kv_tokens", "decode KV tokens"),
         ("usd_per_hour", "USD per hour"),

@@ -57,6 +57,20 @@ class PlanResult(Plan):
 
         return to_html_fragment(self.to_dict())
 
+    def pictures(self, *kinds: str) -> dict[str, str]:
+        """SVG by kind: what `planner size --plot` draws; every kind where none is named. ValueError for others."""
+        from planner.render.figures import RESULT_FIGURES, result_figures
+        from planner.review.figures import drawable
+        from planner.sizing.front import front
+
+        wanted = kinds or tuple(RESULT_FIGURES)
+        unknown = [kind for kind in wanted if kind not in RESULT_FIGURES]
+        if unknown:
+            raise ValueError(f"no picture is called {', '.join(unknown)}; known: {', '.join(RESULT_FIGURES)}")
+        points = front(self) if "front" in wanted else ()
+        figures = result_figures(drawable(self, wanted, points), wanted)
+        return {figure.kind: figure.svg() for figure in figures}
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SimulationResult(Simulation):

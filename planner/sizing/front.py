@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,10 +87,11 @@ def front(plan: Plan) -> tuple[FrontPoint, ...]:
     asked = tuple(Target(metric, statistic, LOOSEST_S) for metric, statistic in sorted(keys))
     modes = _modes(plan, own.usd_per_hour)
     grids = list(_grids(scenario, load, modes, asked, basis))
+    point_of = cache(lambda deployment: _point(scenario, load, deployment, basis))
     found = [own]
     for metric in MOVED:
         for factor in FACTORS:
-            point = _cheapest(scenario, load, basis, grids, _limits(scenario, own.outcome, metric, factor))
+            point = _cheapest(grids, _limits(scenario, own.outcome, metric, factor), point_of)
             found += [point] if point is not None and point.usd_per_hour <= DEAREST * own.usd_per_hour else []
     return tuple(sorted(_efficient(found), key=lambda point: point.rank))
 
@@ -135,7 +137,7 @@ def _limits(scenario: Scenario, outcome: Outcome, metric: str, factor: float) ->
 
 
 def _cheapest(
-    scenario: Scenario, load: Traffic, basis: str, grids: Sequence[_Rows], limits: Mapping[Key, float]
+    grids: Sequence[_Rows], limits: Mapping[Key, float], point_of: Callable[[Deployment], FrontPoint | None]
 ) -> FrontPoint | None:
     """The cheapest deployment whose full evaluation keeps the limits; None where none of the first few does."""
     rows: list[tuple[float, int, int]] = []
@@ -147,7 +149,7 @@ def _cheapest(
         best = np.argsort(price, kind="stable")[:TRIED]
         rows += [(float(price[index]), number, int(index)) for index in best if kept[index]]
     for _, number, index in sorted(rows)[:TRIED]:
-        point = _point(scenario, load, grids[number].deployment(index), basis)
+        point = point_of(grids[number].deployment(index))
         if point is not None and all(
             point.outcome.statistic(metric, statistic) <= MARGIN * limit
             for (metric, statistic), limit in limits.items()

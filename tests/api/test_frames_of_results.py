@@ -10,6 +10,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import drawn_results
 import hand_plans
 import pytest
 import small_scenarios
@@ -187,3 +188,12 @@ def test_a_trace_with_blocks_is_simulated_and_predicted_without_caches() -> None
     found = planner.simulate(scenario, requests=20)
     assert found.plan.scenario.workload.blocks is None
     assert any("without prefix caches" in note["text"] for note in found.plan.to_dict()["notes"])
+
+
+def test_a_plan_gives_its_pictures_by_kind() -> None:
+    plan = PlanResult(**_fields(drawn_results.plan()))
+    drawn = plan.pictures("memory", "latency")
+    assert list(drawn) == ["latency", "memory"] and all(text.startswith("<svg ") for text in drawn.values())
+    with pytest.raises(ValueError, match=r"no picture is called memroy; known: latency, load, .*front"):
+        plan.pictures("memroy")
+    assert PlanResult(**_fields(hand_plans.NOTHING_FITS)).pictures() == {}

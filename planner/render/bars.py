@@ -16,7 +16,6 @@ from planner.render.svg import (
     ORANGE,
     PALETTE,
     PAPER,
-    PURPLE,
     RED,
     TEXT_PX,
     Axis,
@@ -31,7 +30,7 @@ LEGEND_PX = 200.0
 ROW_PX, THICK_PX, BEHIND_PX = 62.0, 40.0, 17.0
 MOST_REACH = 2.0  # of the longest bar, that a range or a limit may ask of the axis
 LARGEST, TOTAL, EMPTY = ORANGE, "#4d4d4d", PAPER
-NAMED = {"weights": BLUE, "KV": ORANGE, "activations": GREEN, "reserve": GREY, "free": EMPTY, "staging": PURPLE}
+NAMED = {"weights": BLUE, "KV": ORANGE, "activations": GREEN, "reserve": GREY, "free": EMPTY}
 
 
 @dataclass(frozen=True, slots=True)

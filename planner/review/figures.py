@@ -80,6 +80,8 @@ def _operators(plan: Plan, deployment: Deployment, prediction: Prediction) -> li
             "flops": one.flops,
             "moved_bytes": one.moved_bytes,
             "time_s": one.time_s,
+            "flops_per_byte": one.flops_per_byte,
+            "flops_per_s": one.flops_per_s,
         }
         for work in role_work(plan.scenario, deployment, prediction.decode.mean_batch)
         for one in work.operators

@@ -103,7 +103,8 @@ def _figures() -> Schema:
     """What pictures need beyond the rest; only what was asked for."""
     point = _object({"fraction_over": _NUMBER, "value_s": _NUMBER_OR_NULL})
     names = dict.fromkeys(("pool", "accelerator", "phase", "name"), _TEXT)
-    operator = _object({**names, **dict.fromkeys(("flops", "moved_bytes", "time_s"), _NUMBER)})
+    work = ("flops", "moved_bytes", "time_s", "flops_per_byte", "flops_per_s")
+    operator = _object({**names, **dict.fromkeys(work, _NUMBER)})
     under_load = {"requests_per_s": _NUMBER, "ttft_s": _map(_NUMBER_OR_NULL), "itl_s": _map(_NUMBER_OR_NULL)}
     load = {
         "requests_per_s": _NUMBER,

@@ -245,8 +245,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     """One colocated deployment under load."""
     traffic = role.traffic
     pool = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
-    settled = bool(pool.usable[0, 0]) and float(pool.mean_batch[0, 0]) <= max_batch
-    if not settled:
+    if not pool.usable[0, 0] or float(pool.mean_batch[0, 0]) > max_batch:
         return _saturated(pool)
     mean_itl_s = float(pool.mean_itl_s[0, 0])
     own_s, shift_s = pool.own_s[0, 0], float(pool.shift_s[0, 0])
@@ -264,21 +263,19 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         mean = float(np.ravel(total_mean_s(wait, atoms, weights))[0]) + shift_s
         return statistics(mean, total_quantile(atoms, weights))
 
-    def itl_quantile_s(q: float) -> float:
-        return float(pool.itl_quantile_s(q)[0, 0])
-
+    quantiles: dict[str, Callable[[float], float]] = {
+        "ttft_s": total_quantile(own_s, traffic.input_weights),
+        "itl_s": lambda q: float(pool.itl_quantile_s(q)[0, 0]),
+    }
     latencies = {
         "ttft_s": total(own_s, traffic.input_weights),
-        "itl_s": statistics(mean_itl_s, itl_quantile_s),
+        "itl_s": statistics(mean_itl_s, quantiles["itl_s"]),
         "tpot_s": statistics(mean_itl_s / per_step, lambda q: _pace_quantile_s(pool, q) / per_step),
         "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)) if with_e2e else {},
     }
     seen = doubts(pool)
     return Outcome(
-        ttft_s=latencies["ttft_s"],
-        itl_s=latencies["itl_s"],
-        tpot_s=latencies["tpot_s"],
-        e2e_s=latencies["e2e_s"],
+        **latencies,
         formula_bands=formula_bands(mode, latencies, pool.waits[0], seen.gaps, seen.first, seen.pace, seen.edges),
         ttft_parts_s=_ttft_parts(pool),
         step_parts_s=_step_parts(pool),
@@ -287,7 +284,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         transfer=None,
         prefill_time_fraction=_prefill_fraction(pool),
         notes=_notes(pool, seen),
-        quantile_s={"ttft_s": total_quantile(own_s, traffic.input_weights), "itl_s": itl_quantile_s},
+        quantile_s=quantiles,
     )
 
 

@@ -43,7 +43,7 @@ def roofline_chart(
             other = next(known for known, value in peaks.items() if value == peak)
             peaks = {f"{known}, {name}" if known == other else known: value for known, value in peaks.items()}
     ridges = {name: peak / memory for name, peak in peaks.items()}
-    points = [(one["flops"] / one["moved_bytes"], one["flops"] / one["time_s"] / TERA) for one in operators]
+    points = [(one["flops_per_byte"], one["flops_per_s"] / TERA) for one in operators]
     x = Axis(
         "arithmetic intensity",
         "FLOP/byte",

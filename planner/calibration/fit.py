@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from planner.calibration.levels import COMMON_LEVELS, LEAST_SD, LEVELS, START, WAITING, Groups, group
 from planner.engines.constants import Family, constants_for
 from planner.records import ClosedLoop, EngineConstants, EngineProfile, Floats
-from planner.serving.closed_loop import Answer, Colocated, Disaggregated, Loop, solve
+from planner.serving.closed_loop import Answer, Colocated, Disaggregated, Loop, Point, solve
 from planner.serving.stacked import COLUMN, CONSTANTS, PHYSICAL, Integers, as_row
 
 Booleans = NDArray[np.bool_]
@@ -33,7 +33,7 @@ class Data:
     """Runs and what was measured of them. `offset` [rows, constants]: log constants before any deviation."""
 
     runs: tuple[ClosedLoop, ...]
-    loop: Loop
+    loop: Loop[Point]
     measured: Floats  # [rows, 2] ln TPOT, ln TTFT; not a number where nothing was measured
     offset: Floats
 
@@ -42,7 +42,7 @@ def fit_data(runs: Sequence[ClosedLoop], times_s: Sequence[tuple[float, float]],
     """Runs of one family with their measured (TPOT, TTFT) [s]; constants start from `START` where nothing is given."""
     apart = runs[0].deployment.prefill is not None
     start = np.tile(START, (len(runs), 1)) if offset is None else offset
-    loop: Loop = Disaggregated(runs) if apart else Colocated(runs)
+    loop: Loop[Point] = Disaggregated(runs) if apart else Colocated(runs)
     return Data(tuple(runs), loop, np.log(np.array(times_s, dtype=float)), start)
 
 
@@ -164,7 +164,7 @@ def _normal(slope: Floats, residual: Floats, weight: Floats, of_row: Integers, f
     return total, gradient
 
 
-def slopes(loop: Loop, theta: Floats, batch: Floats | None = None) -> tuple[Answer, Floats]:
+def slopes(loop: Loop[Point], theta: Floats, batch: Floats | None = None) -> tuple[Answer, Floats]:
     """The loop's answer, and d ln (TPOT, TTFT) / d ln constant of each row [rows, 2, constants].
 
     The batch is a fixed point b = g(b, theta), so d/d theta = direct + d/db g_theta / (1 - g_b); only `PHYSICAL`

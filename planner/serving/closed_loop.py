@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -54,19 +54,25 @@ class Answer:
     busy_share: Floats  # of the gaps
 
 
-class Loop(Protocol):
-    """A closed loop of many runs. `constants` are [rows, constants] in the order of `stacked.CONSTANTS`."""
+P = TypeVar("P")
+
+
+class Loop(Protocol[P]):
+    """A closed loop of many runs. `constants` are [rows, constants] in the order of `stacked.CONSTANTS`.
+
+    A point is what takes long to compute at a batch.
+    """
 
     rows: int
 
     def start(self) -> Floats: ...
 
-    def point(self, constants: Constants, batch: Floats) -> Point: ...
+    def point(self, constants: Constants, batch: Floats) -> P: ...
 
-    def answer(self, constants: Constants, point: Point) -> Answer: ...
+    def answer(self, constants: Constants, point: P) -> Answer: ...
 
 
-def solve(loop: Loop, constants: Constants, batch: Floats | None = None, iterations: int = ITERATIONS) -> Answer:
+def solve(loop: Loop[P], constants: Constants, batch: Floats | None = None, iterations: int = ITERATIONS) -> Answer:
     """The fixed point of the loop by secant steps on the log of the batch, from `batch` where one is near.
 
     Four steps leave 1e-4 of the batch at worst, six 1e-6. `Answer.batch` is the fixed point.
@@ -218,31 +224,37 @@ class Disaggregated:
         packed = self.prefill.parts(constants, none, none, tokens, load.prompt, tokens * ranks)
         return Point(batch, decode, busy, packed, chunks, tokens, none)
 
+    def prefill_s(self, constants: Constants, point: Point) -> tuple[Floats, Floats]:
+        """Prefill of a prompt alone, and its share of a packed step on one server [s]."""
+        factor, launches = Named(constants)["prefill_factor"], self.prefill.busy_launches_s(constants)
+        own = point.chunks * (factor * self.prefill.total_s(point.busy, constants) + launches)
+        step = factor * self.prefill.total_s(point.packed, constants) + launches
+        return own, step * self.load.prompt / point.tokens
+
     def answer(self, constants: Constants, point: Point) -> Answer:
-        by, load = Named(constants), self.load
-        launches = self.prefill.busy_launches_s(constants)
-        own = point.chunks * (by["prefill_factor"] * self.prefill.total_s(point.busy, constants) + launches)
-        step = by["prefill_factor"] * self.prefill.total_s(point.packed, constants) + launches
-        service = step * load.prompt / point.tokens / self.servers
+        own, each = self.prefill_s(constants, point)
         tpot = self.decode.total_s(point.decode, constants)
-        decode = load.decoded * tpot
-        burst = service * load.running
-        wait = burst_wait_s(burst, load.window(by) * decode + burst, service)
-        before = by["own_prefill_factor"] * own + by["burst_wait_factor"] * wait
-        before = np.maximum(before, burst - decode)  # a saturated prefill pool holds all who do not decode
-        first = (
-            by["ttft_fixed_s"] + by["ttft_steps"] * tpot + before + by["burst_ahead_fraction"] * burst + self.transfer_s
-        )
-        return Answer(
-            ttft_s=load.first_token_s(first, decode),
-            tpot_s=tpot,
-            batch=load.running * decode / (decode + before),
-            own_s=by["own_prefill_factor"] * own,
-            wait_s=by["burst_wait_factor"] * wait,
-            step_s=tpot,
-            busy_gap_s=tpot,
-            busy_share=np.zeros(self.rows),
-        )
+        return apart(Named(constants), self.load, own, each / self.servers, tpot, self.transfer_s)
+
+
+def apart(by: Named, load: Load, own_s: Floats, service_s: Floats, tpot_s: Floats, transfer_s: Floats) -> Answer:
+    """What clients of two pools see: prefill alone, prefill of the whole pool per prompt, and a decode step (§4)."""
+    decode = load.decoded * tpot_s
+    burst = service_s * load.running
+    wait = burst_wait_s(burst, load.window(by) * decode + burst, service_s)
+    before = by["own_prefill_factor"] * own_s + by["burst_wait_factor"] * wait
+    before = np.maximum(before, burst - decode)  # a saturated prefill pool holds all who do not decode
+    first = by["ttft_fixed_s"] + by["ttft_steps"] * tpot_s + before + by["burst_ahead_fraction"] * burst + transfer_s
+    return Answer(
+        ttft_s=load.first_token_s(first, decode),
+        tpot_s=tpot_s,
+        batch=load.running * decode / (decode + before),
+        own_s=by["own_prefill_factor"] * own_s,
+        wait_s=by["burst_wait_factor"] * wait,
+        step_s=tpot_s,
+        busy_gap_s=tpot_s,
+        busy_share=np.zeros_like(tpot_s),
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- building

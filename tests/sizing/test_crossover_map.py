@@ -21,12 +21,16 @@ from planner.queueing.service import ServiceLaw
 from planner.records import Floats, Lengths, Scenario, Target
 from planner.review.crossover import crossover_document
 from planner.roofline.steps import mixed_s
+from planner.serving.closed_loop import Disaggregated, solve
+from planner.serving.stacked import as_row
 from planner.simulation.simulate import Setting, simulate
 from planner.sizing.crossover.cells import Bid, Integers, Marks, cheapest, least_size, rows_at
+from planner.sizing.crossover.clients import closed_run
 from planner.sizing.crossover.evaluate import evaluate_cells
 from planner.sizing.crossover.map import RATIO_ERROR_FACTOR, CrossoverMap, cells_over, crossover_map
 from planner.sizing.crossover.pools import admission_s
 from planner.sizing.crossover.shared import capacity
+from planner.sizing.crossover.tables import Pair, decode_steps, prefills
 from planner.sizing.crossover.workers import shapes
 from planner.sizing.plan import survey
 
@@ -234,6 +238,34 @@ def test_closed_loop_counts_workers_for_clients() -> None:
     assert all(cell.deployment is not None for cell in costs_up)
     sizes = [cell.deployment.accelerators for cell in costs_up if cell.deployment is not None]
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+
+
+def test_pairs_from_tables_are_the_closed_loop() -> None:
+    """TTFT and TPOT by tables of steps, and by the loop that reports use."""
+    cells = cells_over(question(), {"input_tokens": np.array([400.0, 3000.0]), "concurrency": np.array([16.0, 16.0])})
+    first, second = shapes(cells, "prefill", "rent3y")[0], shapes(cells, "decode", "rent3y")[0]
+    constants, clients = as_row(second.role.constants), np.array([1.0, 4.0, 16.0])
+    runs = [closed_run(cells, law, second, first, 0) for law in range(2)]
+    each = [run for run in runs for _ in clients]
+    exact = Disaggregated(each)
+    load = replace(exact.load, clients=np.tile(clients, 2), running=np.tile(clients, 2))
+    exact.load = load
+    rows = np.broadcast_to(constants, (exact.rows, constants.size))
+    steps = decode_steps(runs, constants, 1024.0)
+    pair = Pair(prefills(each, constants, load), steps, load, exact.servers, (2, 1, clients.size))
+    mine, theirs = solve(pair, rows), solve(exact, rows)
+    assert mine.tpot_s == pytest.approx(theirs.tpot_s, rel=0.01)
+    assert mine.ttft_s == pytest.approx(theirs.ttft_s, rel=0.01)
+
+
+def test_no_closed_loop_has_more_workers_than_clients() -> None:
+    """A worker of one client is as fast as it gets, and no other prompt lengthens a gap there."""
+    found = costs(question(), {"input_tokens": [6000.0] * 3, "concurrency": [1.0, 2.0, 30.0], "itl": [0.02] * 3})
+    usd = min(
+        shape.usd_per_hour for shape in shapes(cells_over(question(), {"rate": np.ones(1)}), "colocated", "rent3y")
+    )
+    assert np.all(found["colocated-chunked"] <= np.array([1.0, 2.0, 30.0]) * 4.0 * usd)
+    assert found["colocated-chunked"][0] < found["colocated-chunked"][2]
 
 
 @pytest.mark.parametrize(("name", "x", "y"), MAPS)

@@ -14,15 +14,16 @@ import numpy as np
 
 from planner.engines.rules import why_not_pair
 from planner.records import PROBABILITY, ClosedLoop, Deployment, Floats, Mode
-from planner.serving.closed_loop import Answer, Colocated, Disaggregated, Loop, Workers, solve
+from planner.serving.closed_loop import Answer, Colocated, Load, Loop, P, Workers, solve
 from planner.serving.stacked import as_row
 from planner.sizing.crossover.cells import Bid, Cells, Goal, Integers, Laws, cheapest
 from planner.sizing.crossover.pools import Bought
+from planner.sizing.crossover.tables import Pair, Prefills, decode_steps, prefills
 from planner.sizing.crossover.workers import Shape
 
 ITERATIONS = 4
 TOKEN_BUDGETS = (256, 336, 448, 576, 768, 1024, 1536, 2048, 4096, 8192, 16384)
-PER_WORKER = np.geomspace(0.25, 1024.0, 21)  # clients per decoding worker
+PER_WORKER = np.geomspace(1.0, 1024.0, 21)  # clients per decoding worker; there are never more workers than clients
 RATIOS = np.geomspace(1 / 16, 16.0, 11)  # prefill workers per decode worker
 SMALL = 12  # pools up to this size are tried at every size
 
@@ -45,7 +46,10 @@ class _Law:
             return answer.ttft_s.reshape(self.shape) + steps * answer.tpot_s.reshape(self.shape)
         if goal.metric == "tpot" or goal.statistic == "mean":
             return answer.tpot_s.reshape(self.shape)
-        stalled = answer.busy_share > 1.0 - PROBABILITY[goal.statistic]
+        others = np.tile(
+            1.0 - 1.0 / PER_WORKER, answer.busy_share.size // PER_WORKER.size
+        )  # their prompts are in the way
+        stalled = answer.busy_share * others > 1.0 - PROBABILITY[goal.statistic]
         return np.where(stalled, answer.busy_gap_s, answer.step_s).reshape(self.shape)
 
     def _quantile_of_ttft(self, goal: Goal) -> Floats:
@@ -59,7 +63,8 @@ class _Law:
         return np.asarray(self.answer.ttft_s + (2.0 * level - 1.0) * self.answer.wait_s + longer * self.answer.own_s)
 
 
-def _run(cells: Cells, law: int, decode: Shape, prefill: Shape | None, budget: int) -> ClosedLoop:
+def closed_run(cells: Cells, law: int, decode: Shape, prefill: Shape | None, budget: int) -> ClosedLoop:
+    """The closed loop of one length law on a pair of shapes, or on one with a token budget."""
     scenario, laws = cells.scenario, cells.laws
     pool = replace(decode.pool, token_budget=budget)
     deployment = Deployment("colocated-chunked", decode=pool)
@@ -80,7 +85,7 @@ def _run(cells: Cells, law: int, decode: Shape, prefill: Shape | None, budget: i
     )
 
 
-def _solved(loop: Loop, shape: Shape) -> Answer:
+def _solved(loop: Loop[P], shape: Shape) -> Answer:
     constants = np.broadcast_to(as_row(shape.role.constants), (loop.rows, as_row(shape.role.constants).size))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         return solve(loop, constants, iterations=ITERATIONS)
@@ -97,7 +102,9 @@ def shared_pools(cells: Cells, shapes: Sequence[Shape], mode: Mode) -> Bought:
     bids, pools = [], []
     for shape in shapes:
         runs = [
-            _run(cells, law, shape, None, budget) for law in range(laws.mean_steps.size) for budget in TOKEN_BUDGETS
+            closed_run(cells, law, shape, None, budget)
+            for law in range(laws.mean_steps.size)
+            for budget in TOKEN_BUDGETS
         ]
         loop = Colocated(_tiled(runs, PER_WORKER.size), made)
         clients = np.tile(PER_WORKER, len(runs))
@@ -187,21 +194,27 @@ class _ClientPool:
 
 def separate_pools(cells: Cells, prefill: Sequence[Shape], decode: Sequence[Shape]) -> Bought:
     """Two pools: what matters is clients per decode worker, and prefill workers per decode worker."""
-    made: Workers = {}
     scenario, laws = cells.scenario, cells.laws
+    every = range(laws.mean_steps.size)
+    grid = (len(every), RATIOS.size, PER_WORKER.size)
+    timed: dict[tuple[int, bytes], Prefills] = {}
     bids, pairs = [], []
-    for first in prefill:
-        for second in decode:
-            if why_not_pair(scenario.engine, scenario.model, first.pool, second.pool):
+    for second in decode:
+        constants = as_row(second.role.constants)
+        runs = [closed_run(cells, law, second, prefill[0], 0) for law in every]
+        steps = decode_steps(runs, constants, float(PER_WORKER[-1])) if runs else None
+        for number, first in enumerate(prefill):
+            if steps is None or why_not_pair(scenario.engine, scenario.model, first.pool, second.pool):
                 continue
-            runs = [_run(cells, law, second, first, 0) for law in range(laws.mean_steps.size)]
-            points = RATIOS.size * PER_WORKER.size
-            loop = Disaggregated(_tiled(runs, points), made)
-            clients = np.tile(PER_WORKER, RATIOS.size * len(runs))
-            loop.load = replace(loop.load, clients=clients, running=_running(second, clients))
-            loop.servers = np.tile(np.repeat(RATIOS, PER_WORKER.size), len(runs)) * first.role.dp
-            grid = _Law(_solved(loop, second), (laws.mean_steps.size, RATIOS.size, PER_WORKER.size), laws)
-            pair = _ClientPair.of(cells, first, second, grid)
+            key = (number, constants.tobytes())
+            if key not in timed:
+                ones = _tiled([closed_run(cells, law, second, first, 0) for law in every], PER_WORKER.size)
+                timed[key] = prefills(ones, constants, _load_of(ones, np.tile(PER_WORKER, len(every)), None))
+            clients = np.tile(PER_WORKER, RATIOS.size * len(every))
+            load = _load_of(_tiled(runs, RATIOS.size * PER_WORKER.size), clients, second)
+            servers = np.tile(np.repeat(RATIOS, PER_WORKER.size), len(every)) * first.role.dp
+            answer = _solved(Pair(timed[key], steps, load, servers, grid), second)
+            pair = _ClientPair.of(cells, first, second, _Law(answer, grid, laws))
             pairs.append(pair)
             bids.append(_known(pair.usd))
     if not bids:
@@ -212,6 +225,15 @@ def separate_pools(cells: Cells, prefill: Sequence[Shape], decode: Sequence[Shap
         [pairs[index].deployment(cell) if index >= 0 else None for cell, index in enumerate(winner)],
         [("itl", "ttft") if index >= 0 else ("targets",) for index in winner],
     )
+
+
+def _load_of(runs: Sequence[ClosedLoop], clients: Floats, decode: Shape | None) -> Load:
+    """One entry per run and number of clients; all of them run where there is no decode worker to hold them."""
+    prompt, output, equal = (
+        np.array([getattr(run, name) for run in runs], dtype=float)
+        for name in ("input_tokens", "output_tokens", "equal_lengths")
+    )
+    return Load(clients, prompt, output, equal, clients if decode is None else _running(decode, clients))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import erfc, exp, pi, sqrt
 
 import numpy as np
 
@@ -149,11 +150,41 @@ class Loaded:
             turns_per_s = points.requests_per_s[-1] / requests_per_turn
             waiting_s = users / turns_per_s - pause_s - points.own_s[-1] - turn_factor * points.run_s[-1]
             asked = users * requests_per_turn / float(free_s[-1])
-            return self._flow(last, float(points.requests_per_s[-1]), asked, float(waiting_s), saturated=True)
+            flow = self._flow(last, float(points.requests_per_s[-1]), asked, float(waiting_s), saturated=True)
+            return self._unsteady(flow, users * requests_per_turn, pause_s)
         at = float(np.interp(users, needed, np.arange(needed.size)))
         rate = float(np.interp(at, np.arange(needed.size), points.requests_per_s))
         asked = users * requests_per_turn / float(np.interp(at, np.arange(needed.size), free_s))
-        return self._flow(at, rate, asked, None, saturated=False)
+        flow = self._flow(at, rate, asked, None, saturated=False)
+        return self._unsteady(flow, users * requests_per_turn, pause_s)
+
+    def _unsteady(self, flow: Flow, requests: float, pause_s: float) -> Flow:
+        """The flow with the waits for room that come from numbers and contexts that vary around their means.
+
+        The requests that want room are taken as normal around their mean m, with the variance of users who are there
+        or in thought, and of the contexts that fill a worker: E[(n - B)+] = s (phi(d) + d Phi(d)), d = (m - B) / s.
+        What that is above (m - B)+ is added to the wait, and by Little's law taken from the rate.
+        """
+        workers = self.plant.deployment.decode.replicas
+        there_s = flow.run_s + (flow.own_s if self.plant.colocated else 0.0) + (flow.wait_s if flow.saturated else 0.0)
+        mean, slots = flow.requests_per_s * there_s / workers, self.plant.slots_batch
+        thinking = flow.requests_per_s * pause_s / workers
+        variance = mean * thinking / max(mean + thinking, 1e-12) + slots * self.load.context_scv
+        deviation = sqrt(max(variance, 1e-12))
+        over = (mean - slots) / deviation
+        waiting = deviation * (exp(-(over**2) / 2.0) / sqrt(2.0 * pi) + over * 0.5 * erfc(-over / sqrt(2.0)))
+        extra_s = (waiting - max(mean - slots, 0.0)) * workers / flow.requests_per_s
+        if extra_s <= 0.0:
+            return flow
+        cycle_s = requests / flow.requests_per_s
+        slower = cycle_s / (cycle_s + extra_s)
+        return replace(
+            flow,
+            requests_per_s=flow.requests_per_s * slower,
+            batch=flow.batch * slower,
+            wait_s=flow.wait_s + extra_s,
+            ttft_s=flow.ttft_s + extra_s,
+        )
 
     def _flow(
         self, at: float, requests_per_s: float, asked_per_s: float, wait_s: float | None, saturated: bool

@@ -1,0 +1,179 @@
+"""The cliff against a run of it: users, turns and contexts one by one, with a memory that evicts the oldest first.
+
+The run takes step times from the planner and nothing else: what is held, found, evicted, waited for and preempted comes
+from keeping count. A context is kept or evicted as a whole.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import small_scenarios as small
+
+from planner.files.sessions import size_factors
+from planner.records import Deployment, Lengths, Pool, Sessions
+from planner.serving.flow import Plant, plant_of
+from planner.serving.residency import cliffs, level_tokens, settled, sweep
+
+AGENTS = Sessions(1, 12, 0.0, 8000.0, 2000.0, 500.0, 20.0, 0.5)
+CHATS = Sessions(1, 6, 0.0, 1000.0, 500.0, 400.0, 0.05, size_factors=size_factors(0.4))
+ONE = Deployment("colocated-chunked", decode=Pool("h100-sxm", 1, tp=1))
+WARM = 0.5  # of the turns, before anything is counted
+
+
+@cache
+def plant(sessions: Sessions) -> Plant:
+    sizes, steps = (
+        np.asarray(sessions.size_factors),
+        np.arange(sessions.turns) * (sessions.growth_tokens + sessions.output_tokens),
+    )
+    prompts = np.outer(sizes, sessions.first_tokens + steps).ravel()
+    outputs = np.repeat(sizes * sessions.output_tokens, sessions.turns)
+    base = small.scenario()
+    lengths = Lengths(prompts, outputs, np.full(prompts.size, 1.0 / prompts.size))
+    return plant_of(replace(base, workload=replace(base.workload, lengths=lengths, sessions=sessions)), ONE)
+
+
+@dataclass(eq=False)
+class Turn:
+    """One request: what is still to be computed and to be generated."""
+
+    user: int
+    came_s: float
+    prompt: float
+    new: float
+    left: float
+    held: float = 0.0
+
+
+class Run:
+    """A worker of one pool; time goes from event to event."""
+
+    def __init__(self, sessions: Sessions, users: int, turns: int, seed: int = 3) -> None:
+        self.sessions, self.built = sessions, plant(sessions)
+        self.random, self.room = np.random.default_rng(seed), level_tokens(self.built)[0]
+        self.now, self.total, self.prompts, self.found, self.waits = 0.0, 0, 0.0, 0.0, list[float]()
+        self.idle = [(float(self.random.uniform(0, sessions.think_s)), user) for user in range(users)]
+        self.turn = [int(self.random.integers(sessions.turns)) for _ in range(users)]
+        self.size = [float(self.random.choice(sessions.size_factors)) for _ in range(users)]
+        self.kept: dict[int, float] = {}  # idle contexts, oldest use first
+        self.queue, self.reading, self.running = list[Turn](), list[Turn](), list[Turn]()
+        heapq.heapify(self.idle)
+        self.counted_from = int(WARM * turns)
+        while self.total < turns:
+            self.step()
+
+    @property
+    def held(self) -> float:
+        return sum(turn.held for turn in (*self.reading, *self.running))
+
+    def step(self) -> None:
+        """To the next event: a turn comes, a prompt is read, an answer ends, or memory is full."""
+        batch = max(len(self.running), 1)
+        at = np.interp(batch, self.built.batches, np.arange(self.built.batches.size))
+        step_s = float(np.interp(at, np.arange(self.built.batches.size), self.built.step_s))
+        token_s = float(np.interp(at, np.arange(self.built.batches.size), self.built.prompt_token_s))
+        chunk = max(self.built.decode.token_budget - batch, 1.0) if self.reading else 0.0
+        each_s = (step_s if self.running else 0.0) + chunk * token_s
+        times = [self.idle[0][0] - self.now] if self.idle else []
+        if self.reading:
+            times.append(self.reading[0].new / chunk * each_s)
+        if self.running:
+            times.append(min(turn.left for turn in self.running) * each_s)
+            times.append(max(self.room - self.held, 1.0) / len(self.running) * each_s)
+        spent = max(min(times), 1e-9)
+        self.now += spent
+        if each_s:
+            for turn in self.running:
+                turn.left -= spent / each_s
+                turn.held += spent / each_s
+            if self.reading:
+                self.reading[0].new -= spent / each_s * chunk
+        self.settle()
+
+    def settle(self) -> None:
+        while self.idle and self.idle[0][0] <= self.now + 1e-12:
+            self.come(heapq.heappop(self.idle)[1])
+        if self.reading and self.reading[0].new <= 1e-6:
+            turn = self.reading.pop(0)
+            self.running.append(turn)
+            if self.total > self.counted_from:
+                self.waits.append(self.now - turn.came_s)
+        for turn in [turn for turn in self.running if turn.left <= 1e-6]:
+            self.running.remove(turn)
+            self.kept[turn.user] = turn.held
+            heapq.heappush(self.idle, (self.now + self.thought_s(), turn.user))
+        while self.held > self.room + 1.0 and len(self.running) > 1:  # preempted, and computed again
+            turn = self.running.pop()
+            turn.prompt, turn.held = turn.held, 0.0
+            self.queue.insert(0, turn)
+        self.evict()
+        while self.queue and self.queue[0].prompt <= self.room - self.held:
+            self.admit(self.queue.pop(0))
+
+    def thought_s(self) -> float:
+        spread = np.sqrt(np.log1p(self.sessions.think_scv))
+        return self.sessions.think_s * float(np.exp(self.random.normal(-(spread**2) / 2.0, spread)))
+
+    def come(self, user: int) -> None:
+        of = self.sessions
+        if self.turn[user] == of.turns:
+            self.turn[user], self.size[user] = 0, float(self.random.choice(of.size_factors))
+            self.kept.pop(user, None)
+        own = (of.first_tokens + self.turn[user] * (of.growth_tokens + of.output_tokens)) * self.size[user]
+        self.turn[user] += 1
+        self.queue.append(Turn(user, self.now, own, own, of.output_tokens * self.size[user]))
+
+    def admit(self, turn: Turn) -> None:
+        found = min(self.kept.pop(turn.user, 0.0), turn.prompt)
+        turn.new, turn.held = max(turn.prompt - found, 1.0), turn.prompt
+        self.reading.append(turn)
+        self.total += 1
+        if self.total > self.counted_from:
+            self.prompts, self.found = self.prompts + turn.prompt, self.found + found
+        self.evict()
+
+    def evict(self) -> None:
+        while self.kept and sum(self.kept.values()) + self.held > self.room:
+            self.kept.pop(next(iter(self.kept)))
+
+    @property
+    def hit_fraction(self) -> float:
+        return self.found / self.prompts
+
+
+@cache
+def lost_at(sessions: Sessions) -> float:
+    guess = level_tokens(plant(sessions))[0] / plant(sessions).decode.traffic.context_moments[0]
+    cliff = cliffs(plant(sessions), sweep(plant(sessions), (guess * np.geomspace(0.3, 3.0, 10)).tolist()))[0]
+    assert cliff.lost_at_factor is not None
+    return cliff.lost_at_factor
+
+
+@pytest.mark.parametrize("sessions", [AGENTS, CHATS], ids=["agents", "chats"])
+def test_hits_are_lost_where_a_run_loses_them(sessions: Sessions) -> None:
+    """Within a quarter of the users: whole three quarters of the way to the cliff, mostly gone a quarter beyond."""
+    whole = settled(plant(sessions), "cold", 0.3 * lost_at(sessions)).hit_fraction
+    before, after = (Run(sessions, round(share * lost_at(sessions)), 2500).hit_fraction for share in (0.75, 1.25))
+    assert before > 0.75 * whole and after < 0.5 * whole
+
+
+@pytest.mark.parametrize("sessions", [AGENTS, CHATS], ids=["agents", "chats"])
+@pytest.mark.parametrize("share", [1.25, 2.0])
+def test_waits_just_beyond_the_cliff_and_far_from_it(sessions: Sessions, share: float) -> None:
+    users = round(share * lost_at(sessions))
+    measured = float(np.mean(Run(sessions, users, 3000).waits))
+    flow = settled(plant(sessions), "cold", float(users)).flow
+    assert measured / 1.5 <= flow.wait_s + flow.own_s <= measured * 1.5
+
+
+@pytest.mark.parametrize("share", [0.75, 0.9, 1.0, 1.1, 1.25])
+def test_hits_over_the_whole_slope(share: float) -> None:
+    """Pauses that vary make a slope of the cliff: within 0.1 of the run at every load."""
+    users = round(share * lost_at(AGENTS))
+    found = settled(plant(AGENTS), "cold", float(users)).hit_fraction
+    assert found == pytest.approx(Run(AGENTS, users, 3000).hit_fraction, abs=0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import ceil
 from typing import Any
 
 from planner.export.flags import Flag, flag, switch
@@ -15,6 +16,7 @@ _ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 DEFAULT_GRAPH_BATCH = 512  # largest batch that is captured unless asked
 DISK_FOLDER = "/var/cache/kv"
 SIDE_CHANNEL_PORT, BOOTSTRAP_PORT = 5600, 8998
+MIB = 2**20
 
 
 def parallel_flags(worker: Worker) -> list[Flag]:
@@ -113,5 +115,17 @@ def environment(launch: Launch, host: str, index: str, worker: Worker) -> list[t
         return [
             ("LMCACHE_ENABLE_PD", "true", "plan.mode"),
             ("LMCACHE_PD_ROLE", role, "plan.mode"),
+            ("LMCACHE_TRANSFER_CHANNEL", "nixl", "how caches travel"),
+            ("LMCACHE_PD_BUFFER_DEVICE", "cuda", "staging beside the KV pool"),
+            ("LMCACHE_PD_BUFFER_SIZE", str(_staging_bytes(launch, worker)), "KV of the longest request on one card"),
         ]
     return []
+
+
+def _staging_bytes(launch: Launch, worker: Worker) -> int:
+    """KV of the longest request on one accelerator, in whole MiB; both pools split it alike."""
+    kv, decode = launch.result["kv"], launch.worker("decode")
+    whole = kv["bytes_per_token"] / worker.tp
+    per_token = decode.kv_bytes * decode.dp / kv["capacity_tokens"] if kv["capacity_tokens"] else whole
+    tokens = worker.longest_tokens or launch.result["inputs"]["model"].get("max_context_tokens") or worker.token_budget
+    return ceil(tokens * per_token / MIB) * MIB

@@ -23,6 +23,8 @@ from planner.files import yamlfile
 
 # What no table of options lists: where the model is and where the server listens.
 BASICS = {"--model-path", "--model", "--served-model-name", "--host", "--port", "--config"}
+# Nor the process group of a worker over several nodes, as the engines' guides write it.
+BASICS |= {"--nnodes", "--node-rank", "--master-addr", "--dist-init-addr"}
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -45,6 +47,45 @@ def test_every_option_exists_in_the_named_version(name: str, target: str) -> Non
     flags = {word for word in engine_arguments(name, target) if word.startswith("--")}
     assert flags or target == "tensorrt-llm"
     assert flags - BASICS <= known_flags(engine_of(name))
+
+
+def options_of(script: str) -> set[str]:
+    """Options of the command in a script, without its comments."""
+    lines = [line.partition("  # ")[0] for line in script.splitlines() if not line.startswith("#")]
+    return set(re.findall(r"(?<=\s)--[a-z][a-z0-9-]*", "\n".join(lines)))
+
+
+@pytest.mark.parametrize("connector", ["nixl", "mooncake", "lmcache"])
+def test_options_and_variables_of_every_connector_and_of_several_nodes(connector: str) -> None:
+    from planner.export import shell
+
+    document = result("heterogeneous")
+    for pool in ("prefill", "decode"):
+        document["plan"][pool] |= {"tp": 2, "accelerators": 2 * document["plan"][pool]["replicas"]}
+    with (DATA / "engines" / "flags.csv").open(encoding="utf-8") as stream:
+        listed = " ".join(row["flag"] for row in csv.DictReader(stream)).lower()
+    listed = listed.replace("_host / _port", "_host vllm_nixl_side_channel_port")
+    for node_accelerators in (8, 1):
+        for accelerator in document["inputs"]["accelerators"]:
+            accelerator["values"]["node_accelerators"]["value"] = node_accelerators
+        made = launch(document, connector)  # type: ignore[arg-type]
+        for worker in made.workers:
+            script = shell.worker_script(made, worker)
+            assert options_of(script) - BASICS <= known_flags("vllm")
+            for variable in re.findall(r"^export ((?:LMCACHE|VLLM)_\w+)=", script, re.MULTILINE):
+                assert variable.lower() in listed or variable.lower().removeprefix("lmcache_") in listed, variable
+
+
+def test_lmcache_stages_the_longest_request() -> None:
+    # KV of a token on one card, in the decode pool: its bytes over its tokens; in whole MiB.
+    made = launch(result("heterogeneous"), "lmcache")
+    decode = made.worker("decode")
+    from planner.export import vllm
+
+    found = {name: value for name, value, _ in vllm.environment(made, "host", "", decode)}
+    per_token = decode.kv_bytes / made.result["kv"]["capacity_tokens"]
+    assert int(found["LMCACHE_PD_BUFFER_SIZE"]) == pytest.approx(decode.longest_tokens * per_token, abs=2**20)
+    assert int(found["LMCACHE_PD_BUFFER_SIZE"]) % 2**20 == 0
 
 
 @pytest.mark.parametrize("name", [name for name in RESULTS if engine_of(name) == "tensorrt-llm"])

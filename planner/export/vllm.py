@@ -128,4 +128,4 @@ def _staging_bytes(launch: Launch, worker: Worker) -> int:
     whole = kv["bytes_per_token"] / worker.tp
     per_token = decode.kv_bytes * decode.dp / kv["capacity_tokens"] if kv["capacity_tokens"] else whole
     tokens = worker.longest_tokens or launch.result["inputs"]["model"].get("max_context_tokens") or worker.token_budget
-    return ceil(tokens * per_token / MIB) * MIB
+    return int(ceil(tokens * per_token / MIB) * MIB)

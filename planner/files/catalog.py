@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from planner.errors import Fault, InputError
 from planner.files.catalog_fields import Fields, finish
+from planner.files.catalog_links import Link, StorageTier, read_link, read_tier
 from planner.files.nearest import did_you_mean
 from planner.files.yamlfile import Document, load
 
 if TYPE_CHECKING:
     from planner.files.systems import System
-    from planner.records import Accelerator, EngineProfile, OperatorFit, Provenance
+    from planner.records import Accelerator, EngineProfile, OperatorFit
 
 Record = TypeVar("Record")
 
@@ -69,42 +70,6 @@ def accelerator_id(name: str) -> str:
 
 def _folded(name: str) -> str:
     return re.sub(r"[\s_]+", "-", name.strip().casefold())
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One interconnect. Rates are one way, over `scope`: a device, a port or a node."""
-
-    id: str
-    link_class: str  # scale-up | host | nic | switch | scale-out
-    scope: str
-    bytes_per_s: float | None
-    achieved_bytes_per_s: float | None
-    achieved_fraction: float | None
-    latency_s: float | None
-    domain: int | None
-    provenance: Mapping[str, Provenance] = field(default_factory=dict)
-    notes: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StorageTier:
-    """One kind of memory or storage below the accelerator's own. Rates and capacity are over `scope`."""
-
-    id: str
-    tier: str
-    medium: str
-    scope: str
-    read_bytes_per_s: float | None
-    write_bytes_per_s: float | None
-    achieved_read_bytes_per_s: float | None
-    achieved_write_bytes_per_s: float | None
-    latency_s: float | None
-    capacity_bytes: float | None
-    usd_per_gb: float | None
-    price_basis: str
-    provenance: Mapping[str, Provenance] = field(default_factory=dict)
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +218,10 @@ class Catalog:
         return lambda name: read(load(self._paths[kind][name]), name)
 
     def _link(self, name: str) -> Link:
-        return self._once("link", name, self._reader("link", _link))
+        return self._once("link", name, self._reader("link", read_link))
 
     def _tier(self, name: str) -> StorageTier:
-        return self._once("storage", name, self._reader("storage", _tier))
+        return self._once("storage", name, self._reader("storage", read_tier))
 
     def _accelerator(self, name: str) -> Accelerator:
         from planner.files.catalog_records import DEFAULT_SIBLING, read_accelerator, with_fits
@@ -375,47 +340,3 @@ def _faults_of(read: Callable[[], object]) -> dict[Fault, None]:
     except InputError as error:
         return dict.fromkeys(error.faults)
     return {}
-
-
-def _link(document: Document, stem: str) -> Link:
-    fields = Fields(document, [])
-    fields.text("kind", choices=("link",))
-    link = Link(
-        id=fields.require_id(stem),
-        link_class=fields.text("class", example="scale-up"),
-        scope=fields.text("scope"),
-        bytes_per_s=fields.quantity("rate", "bytes_per_s", "bytes_per_s"),
-        achieved_bytes_per_s=fields.quantity("achieved_rate", "bytes_per_s", "achieved_bytes_per_s"),
-        achieved_fraction=fields.quantity("achieved_fraction", "ratio"),
-        latency_s=fields.quantity("latency", "seconds", "latency_s"),
-        domain=fields.count("domain"),
-        provenance=fields.provenance,
-        notes=fields.text("notes"),
-    )
-    fields.refuse_unknown()
-    finish(fields.faults)
-    return link
-
-
-def _tier(document: Document, stem: str) -> StorageTier:
-    fields = Fields(document, [])
-    fields.text("kind", choices=("storage",))
-    tier = StorageTier(
-        id=fields.require_id(stem),
-        tier=fields.text("tier", example="host-dram"),
-        medium=fields.text("medium"),
-        scope=fields.text("scope"),
-        read_bytes_per_s=fields.quantity("read_rate", "bytes_per_s", "read_bytes_per_s"),
-        write_bytes_per_s=fields.quantity("write_rate", "bytes_per_s", "write_bytes_per_s"),
-        achieved_read_bytes_per_s=fields.quantity("achieved_read_rate", "bytes_per_s", "achieved_read_bytes_per_s"),
-        achieved_write_bytes_per_s=fields.quantity("achieved_write_rate", "bytes_per_s", "achieved_write_bytes_per_s"),
-        latency_s=fields.quantity("latency", "seconds", "latency_s"),
-        capacity_bytes=fields.quantity("capacity", "bytes", "capacity_bytes"),
-        usd_per_gb=fields.quantity("price_per_gb", "usd", "usd_per_gb"),
-        price_basis=fields.text("price_basis"),
-        provenance=fields.provenance,
-        notes=fields.text("notes"),
-    )
-    fields.refuse_unknown()
-    finish(fields.faults)
-    return tier

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import Fault, InputError
-from planner.files.catalog import CATALOG_FOLDERS, Catalog, Link
+from planner.files.catalog import CATALOG_FOLDERS, Catalog
+from planner.files.catalog_links import Link
 from planner.files.catalog_tables import ACCELERATOR_COUNTS, ACCELERATOR_QUANTITIES, ORIGINS
 from planner.files.models import model_paths
 from planner.files.yamlfile import Document, load

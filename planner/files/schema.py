@@ -6,9 +6,8 @@ a union of mappings, so the location of a pydantic error is a place in the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BaseModel,
@@ -20,176 +19,42 @@ from pydantic import (
     model_validator,
 )
 
-from planner import units
-from planner.errors import printable
 from planner.files import lengths
-from planner.files.nearest import did_you_mean
 from planner.files.schema_speculation import Imbalance, SpeculationKeys
-from planner.records import ROUTERS, FailureDomain, Mode, Router
-from planner.units import shown
-
-WEIGHTS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
-KV_DTYPES = ("bf16", "fp8")
-MODES = get_args(Mode)
-DOMAINS = get_args(FailureDomain)
-MOST_SPARE = 64  # failures at once that are sized for
-_ALIASES = {"bfloat16": "bf16", "colocated": "colocated-chunked"}
-AUTO_TIERS = ("host-dram", "local-ssd")  # what `kv_tiers: auto` chooses among
-_MOST_COUNT = 1_000_000
-# Per kind of quantity, the least and the most that is sized, in base units and as a message says it.
-_DOMAINS: Mapping[str, tuple[float, str, float, str]] = {
-    "requests_per_s": (1 / 86400, "1 /d", 1e6, "1,000,000 /s"),
-    "seconds": (1e-6, "1 us", 8.64e9, "100,000 d"),
-    "bytes_per_s": (1e6, "1 MB/s", 1e14, "100 TB/s"),
-    "usd_per_hour": (1e-4, "0.0001 USD/h", 1e9, "1,000,000,000 USD/h"),
-    "bytes": (1.0, "1 B", 1e18, "1 EB"),
-    "watts": (1.0, "1 W", 1e12, "1,000,000 MW"),
-    "usd_per_mtok": (1e-6, "0.000001 USD/Mtok", 1e6, "1,000,000 USD/Mtok"),
-}
-
-# ------------------------------------------------------------------------------------------------------------ leaves
-
-
-def _quantity(value: object, kind: str) -> float:
-    number = units.parse(value, kind)
-    least, least_text, most, most_text = _DOMAINS[kind]
-    if number == 0:
-        raise ValueError(f"{shown(value)} is not above zero")
-    if number < least:
-        raise ValueError(f"{shown(value)} is less than is ever sized; want at least {least_text}")
-    if number > most:
-        raise ValueError(f"{shown(value)} is more than is ever sized; want at most {most_text}")
-    return number
-
-
-def _number(value: object, least: float, most: float, what: str) -> float:
-    if isinstance(value, str):
-        raise ValueError(f"{shown(value)} is text; want {what} as a bare number")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{shown(value)} is not {what}")
-    if not least <= value <= most:
-        raise ValueError(f"{shown(value)} is out of range; want {what} from {least:,.0f} to {most:,.0f}")
-    return float(value)
-
-
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{shown(value)} is not a whole number; counts carry no unit")
-    if not 1 <= value <= _MOST_COUNT or value != int(value):
-        raise ValueError(f"{shown(value)} is not a whole number from 1 to {_MOST_COUNT:,}")
-    return int(value)
-
-
-def _spare(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{shown(value)} is not a whole number; counts carry no unit")
-    if not 0 <= value <= MOST_SPARE or value != int(value):
-        raise ValueError(f"{shown(value)} is not a whole number from 0 to {MOST_SPARE}")
-    return int(value)
-
-
-def _duty(value: object) -> float:
-    share = units.parse(value, "fraction")
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"{shown(value)} is not a share above 0 and up to 100 %; want e.g. 40 %")
-    return share
-
-
-def _share(value: object) -> float:
-    share = units.parse(value, "fraction")
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"{shown(value)} is not a share of the time between 0 and 100 %; want e.g. 99.9 %")
-    return share
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{shown(value)} is not a name; want text")
-    if printable(value) != value:
-        raise ValueError(f"{shown(value)} holds a control character; want printable text")
-    return value.strip()
-
-
-def _text_or_number(value: object) -> str:
-    """A version, which YAML may read as a number: 0.33."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else _text(value)
-
-
-def _choice(value: object, names: tuple[str, ...]) -> str:
-    name = _ALIASES.get(value, value) if isinstance(value, str) else value
-    if name not in names:
-        raise ValueError(f"{shown(value)} is not known; {did_you_mean(str(value), names)}")
-    return str(name)
-
-
-def _ratio(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{shown(value)} is not a ratio; want a bare number from 0 to 1, e.g. 0.6")
-    if not 0 <= value <= 1:
-        raise ValueError(f"{shown(value)} is out of range; want a ratio from 0 to 1, e.g. 0.6 for 60 %")
-    return float(value)
-
-
-def _size(value: object) -> object:
-    return value if value == "auto" else _quantity(value, "bytes")
-
-
-def _tiers(value: object) -> object:
-    if value == "auto":
-        return {tier: {"size": "auto"} for tier in AUTO_TIERS}
-    if not isinstance(value, dict):
-        raise ValueError(f"{shown(value)}: want auto, or a size per tier, e.g. {{host-dram: 1 TB, local-ssd: auto}}")
-    if not value:
-        raise ValueError("is empty; want auto, or a size per tier, e.g. {host-dram: 1 TB}")
-    return value
-
-
-def _poisson(value: object) -> float:
-    if isinstance(value, bool) or value != 1:
-        raise ValueError(f"{shown(value)}: only Poisson arrivals (scv 1) are sized; give a trace for burstier traffic")
-    return 1.0
-
-
-def _version(value: object) -> int:
-    if value != 1 or isinstance(value, bool):
-        raise ValueError(f"{shown(value)} is not a version of this format; want 1")
-    return 1
-
-
-def _written(example: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "examples": [example]})
-
-
-def _one_of(names: tuple[str, ...]) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "enum": list(names)})
-
-
-_TOKENS = partial(_number, least=1, most=1e8, what="a number of tokens")
-
-Count = Annotated[int, BeforeValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
-Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", "minLength": 1})]
-Expressions = Annotated[
-    list[Any], WithJsonSchema({"type": "array", "items": {"type": "string", "examples": ["ttft.p99 <= 800 ms"]}})
-]
-Names = Annotated[list[Any], WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1})]
-Tokens = Annotated[float, BeforeValidator(_TOKENS), WithJsonSchema({"type": "number", "minimum": 1})]
-Latency = Annotated[float, BeforeValidator(partial(_quantity, kind="seconds")), _written("800 ms")]
-RequestRate = Annotated[float, BeforeValidator(partial(_quantity, kind="requests_per_s")), _written("12 /s")]
-ByteRate = Annotated[float, BeforeValidator(partial(_quantity, kind="bytes_per_s")), _written("400 Gb/s")]
-TokensOrNone = Annotated[
-    float,
-    BeforeValidator(partial(_number, least=0, most=1e8, what="a number of tokens")),
-    WithJsonSchema({"type": "number", "minimum": 0}),
-]
-TierSize = Annotated[Any, BeforeValidator(_size), _written("1 TB")]
-UsdPerHour = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_hour")), _written("200 USD/h")]
-Power = Annotated[float, BeforeValidator(partial(_quantity, kind="watts")), _written("40 kW")]
-UsdPerMtok = Annotated[float, BeforeValidator(partial(_quantity, kind="usd_per_mtok")), _written("1.20 USD/Mtok")]
-Ratio = Annotated[float, BeforeValidator(_ratio), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
-_SCV = partial(_number, least=0, most=lengths.MOST_SCV, what="a squared coefficient of variation")
-_SIZE_SCV = partial(_number, least=0, most=3, what="a squared coefficient of variation")
-_FACTOR = partial(_number, least=1, most=1000, what="a factor on the mean rate")
-
+from planner.files.schema_values import (
+    DOMAINS,
+    FACTOR,
+    KV_DTYPES,
+    MODES,
+    SCV,
+    SIZE_SCV,
+    WEIGHTS,
+    ByteRate,
+    Count,
+    Expressions,
+    Latency,
+    Names,
+    Power,
+    Ratio,
+    RequestRate,
+    Text,
+    TierSize,
+    Tokens,
+    TokensOrNone,
+    UsdPerHour,
+    UsdPerMtok,
+    one_of,
+    read_choice,
+    read_duty,
+    read_poisson,
+    read_share,
+    read_spare,
+    read_text_or_number,
+    read_tiers,
+    read_version,
+    written,
+)
+from planner.records import ROUTERS, Mode, Router
 
 # ---------------------------------------------------------------------------------------------------------- mappings
 
@@ -234,7 +99,7 @@ class LengthKeys(_KeysOrShort):
     mean: Tokens | None = None
     p50: Tokens | None = None
     p99: Tokens | None = None
-    scv: Annotated[float, BeforeValidator(_SCV), WithJsonSchema({"type": "number", "minimum": 0})] | None = None
+    scv: Annotated[float, BeforeValidator(SCV), WithJsonSchema({"type": "number", "minimum": 0})] | None = None
 
     @model_validator(mode="after")
     def _possible(self) -> LengthKeys:
@@ -258,14 +123,14 @@ class LengthKeys(_KeysOrShort):
 class PeakKeys(_Keys):
     """The busiest stretch the targets must survive: `factor` times the mean rate for `duration` seconds."""
 
-    factor: Annotated[float, BeforeValidator(_FACTOR), WithJsonSchema({"type": "number", "minimum": 1})]
+    factor: Annotated[float, BeforeValidator(FACTOR), WithJsonSchema({"type": "number", "minimum": 1})]
     duration: Latency
 
 
 class ArrivalKeys(_Keys):
     """How requests come: `scv` of the gaps between them (1 = Poisson), or with a peak."""
 
-    scv: Annotated[float, BeforeValidator(_poisson), WithJsonSchema({"const": 1})] | None = None
+    scv: Annotated[float, BeforeValidator(read_poisson), WithJsonSchema({"const": 1})] | None = None
     peak: PeakKeys | None = None
 
 
@@ -284,7 +149,7 @@ class ThinkKeys(_KeysOrShort):
     bare = {"type": "string", "examples": ["30 s"]}
 
     mean: Latency
-    scv: Annotated[float, BeforeValidator(_SCV), WithJsonSchema({"type": "number", "minimum": 0})] = 0.0
+    scv: Annotated[float, BeforeValidator(SCV), WithJsonSchema({"type": "number", "minimum": 0})] = 0.0
 
 
 class SubAgentKeys(_Keys):
@@ -314,7 +179,7 @@ class SessionKeys(_Keys):
     output_tokens: Tokens
     think_time: ThinkKeys
     size_scv: (
-        Annotated[float, BeforeValidator(_SIZE_SCV), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 3})]
+        Annotated[float, BeforeValidator(SIZE_SCV), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 3})]
         | None
     ) = None
     subagents: SubAgentKeys | None = None
@@ -370,9 +235,9 @@ class AvailabilityKeys(_Keys):
     what the catalog says.
     """
 
-    spare: Annotated[int, BeforeValidator(_spare), WithJsonSchema({"type": "integer", "minimum": 0})] | None = None
-    target: Annotated[float, BeforeValidator(_share), _written("99.9 %")] | None = None
-    domain: Annotated[str, BeforeValidator(partial(_choice, names=DOMAINS)), _one_of(DOMAINS)] = "worker"
+    spare: Annotated[int, BeforeValidator(read_spare), WithJsonSchema({"type": "integer", "minimum": 0})] | None = None
+    target: Annotated[float, BeforeValidator(read_share), written("99.9 %")] | None = None
+    domain: Annotated[str, BeforeValidator(partial(read_choice, names=DOMAINS)), one_of(DOMAINS)] = "worker"
     mtbf: Latency | None = None
     repair: Latency | None = None
 
@@ -383,7 +248,7 @@ class CostKeys(_Keys):
 
     basis: Text | None = None
     sheet: Text | None = None
-    duty: Annotated[float, BeforeValidator(_duty), _written("40 %")] = 1.0
+    duty: Annotated[float, BeforeValidator(read_duty), written("40 %")] = 1.0
 
 
 class PoolKeys(_Keys):
@@ -402,7 +267,7 @@ class PoolKeys(_Keys):
 class DeploymentKeys(_Keys):
     """A given deployment: pools `prefill` and `decode` when disaggregated, `colocated` otherwise."""
 
-    mode: Annotated[Mode, BeforeValidator(partial(_choice, names=MODES)), _one_of((*MODES, "colocated"))]
+    mode: Annotated[Mode, BeforeValidator(partial(read_choice, names=MODES)), one_of((*MODES, "colocated"))]
     prefill: PoolKeys | None = None
     decode: PoolKeys | None = None
     colocated: PoolKeys | None = None
@@ -439,13 +304,17 @@ class ScenarioKeys(_Keys):
         }
     )
 
-    version: Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})] = 1
+    version: Annotated[int, BeforeValidator(read_version), WithJsonSchema({"const": 1})] = 1
     model: Text | None = None
-    weights: Annotated[str, BeforeValidator(partial(_choice, names=WEIGHTS)), _one_of(WEIGHTS)] | None = None
-    kv_cache: Annotated[str, BeforeValidator(partial(_choice, names=KV_DTYPES)), _one_of(KV_DTYPES)] = "bf16"
+    weights: Annotated[str, BeforeValidator(partial(read_choice, names=WEIGHTS)), one_of(WEIGHTS)] | None = None
+    kv_cache: Annotated[str, BeforeValidator(partial(read_choice, names=KV_DTYPES)), one_of(KV_DTYPES)] = "bf16"
     engine: Text = "generic"
-    engine_version: Annotated[str, BeforeValidator(_text_or_number), WithJsonSchema({"type": "string"})] | None = None
-    router: Annotated[Router, BeforeValidator(partial(_choice, names=ROUTERS)), _one_of(ROUTERS)] = "least-outstanding"
+    engine_version: Annotated[str, BeforeValidator(read_text_or_number), WithJsonSchema({"type": "string"})] | None = (
+        None
+    )
+    router: Annotated[Router, BeforeValidator(partial(read_choice, names=ROUTERS)), one_of(ROUTERS)] = (
+        "least-outstanding"
+    )
     speculation: SpeculationKeys | None = None
     expert_imbalance: Imbalance = 1.0
     hardware: HardwareKeys | None = None
@@ -455,7 +324,7 @@ class ScenarioKeys(_Keys):
     checks: Expressions | None = None
     cost: CostKeys | None = None
     availability: AvailabilityKeys | None = None
-    kv_tiers: Annotated[dict[str, TierKeys], BeforeValidator(_tiers), _TIERS_SCHEMA] | None = None
+    kv_tiers: Annotated[dict[str, TierKeys], BeforeValidator(read_tiers), _TIERS_SCHEMA] | None = None
     deployment: DeploymentKeys | None = None
 
 

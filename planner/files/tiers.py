@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from planner.errors import Fault
-from planner.files.catalog import Catalog, StorageTier
+from planner.files.catalog import Catalog
+from planner.files.catalog_links import StorageTier
 from planner.files.nearest import did_you_mean
 from planner.files.schema import TierKeys
 from planner.files.yamlfile import Document

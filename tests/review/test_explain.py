@@ -15,7 +15,7 @@ import small_scenarios as small
 from planner import sizing
 from planner.render.explain import explain_text, fields_text, formulas_text
 from planner.render.text import Pen
-from planner.review import explain
+from planner.review import explain_rules
 from planner.review.document import document
 from planner.review.explain import UnknownField, explain_document, listed, recomputed
 from planner.review.formulas import formulas, joined_lines
@@ -96,8 +96,8 @@ def test_every_result_number_has_a_formula(result: Document) -> None:
 
 
 def test_every_formula_that_a_rule_names_stands_in_a_docstring() -> None:
-    source = Path(explain.__file__).read_text(encoding="utf-8")
-    named = set(re.findall(r'Rule\(\s*"([a-z0-9_.]+)"', source)) | set(explain._STEP_LAWS.values())
+    source = Path(explain_rules.__file__).read_text(encoding="utf-8")
+    named = set(re.findall(r'Rule\(\s*"([a-z0-9_.]+)"', source)) | set(explain_rules._STEP_LAWS.values())
     named |= {f"{metric}.quantile" for metric in ("itl", "tpot")}
     named = {name for name in named if "{" not in name}
     assert named <= formulas().keys()

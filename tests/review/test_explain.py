@@ -15,7 +15,7 @@ import small_scenarios as small
 from planner import sizing
 from planner.render.explain import explain_text, fields_text, formulas_text
 from planner.render.text import Pen
-from planner.review import explain_rules
+from planner.review import explain, explain_rules
 from planner.review.document import document
 from planner.review.explain import UnknownField, explain_document, listed, recomputed
 from planner.review.formulas import formulas, joined_lines

@@ -45,8 +45,9 @@ def claims(
     from planner.files.catalog import Catalog
     from planner.files.models import load_model
     from planner.files.nearest import did_you_mean
-    from planner.sizing.claims import CLAIMS, Bench
+    from planner.sizing.claims import CLAIMS
     from planner.sizing.claims import claims as computed
+    from planner.sizing.claims.bench import Bench
 
     if name and name not in CLAIMS:
         raise InputError([Fault(f'"{name}" is no claim; {did_you_mean(name, CLAIMS)}')])

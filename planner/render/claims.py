@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.render.json import to_json
 from planner.render.text import Cell, Pen, Row, columns
-from planner.sizing.claims import Claim
+from planner.sizing.claims.bench import Claim
 
 PAGE_HEAD = """# The claims, computed
 

@@ -6,7 +6,8 @@ from excerpts import ROOT, agree
 from small_scenarios import accelerator, engine, model
 
 from planner.render.claims import to_markdown
-from planner.sizing.claims import Bench, claims
+from planner.sizing.claims import claims
+from planner.sizing.claims.bench import Bench
 
 
 def test_the_page_is_current() -> None:

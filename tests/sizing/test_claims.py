@@ -11,7 +11,8 @@ from small_scenarios import accelerator, engine, model
 from planner.records import DenseFeedForward, LayerKind, ModelShape, SoftmaxAttention
 from planner.roofline.steps import prefill_s
 from planner.roofline.worker import build_worker
-from planner.sizing.claims import CLAIMS, Bench, Claim, claims, verdict
+from planner.sizing.claims import CLAIMS, claims
+from planner.sizing.claims.bench import Bench, Claim, verdict
 
 ROOT = Path(__file__).parents[2]
 

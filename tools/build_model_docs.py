@@ -39,6 +39,8 @@ SUBJECTS = (
         "simulations, and where not to trust them: [queueing.md](queueing.md).",
         (
             "queueing/waiting",
+            "queueing/lockstep",
+            "queueing/lockstep_wait",
             "queueing/light_heavy",
             "queueing/delay",
             "queueing/compound",
@@ -56,7 +58,14 @@ SUBJECTS = (
         "The decode batch and its gaps",
         "How many requests decode together, what a gap between two tokens is then, and how much KV they hold; in two "
         "pools and in one. Errors: [queueing.md](queueing.md).",
-        ("queueing/occupancy", "queueing/colocated", "queueing/gaps", "queueing/mean_gap", "queueing/closed_loop"),
+        (
+            "queueing/occupancy",
+            "queueing/colocated",
+            "queueing/shared_ranks",
+            "queueing/gaps",
+            "queueing/mean_gap",
+            "queueing/closed_loop",
+        ),
     ),
     (
         "One deployment under load",
@@ -65,6 +74,7 @@ SUBJECTS = (
             "serving/predict",
             "serving/disaggregated",
             "serving/colocated",
+            "serving/colocated_outcome",
             "serving/closed_loop",
             "serving/role",
             "serving/traffic",

@@ -332,8 +332,8 @@ WHERE = """## Where not to trust it
 | | P(W>0) within 20 % of 1-q: the quantile jumps from 0 |
 | | arrivals with another SCV than 1; a P99 TTFT in closed loop (take the range) |
 | | load above 0.97, for arrays |
-| caution, gaps and first tokens | steps with the mean chunk over 6 % off the linear law (experts, kernels) |
-| | several prompts in one step, of which the others add over 10 % to a prompt's own prefill |
+| caution, gaps and first tokens | under a trace, steps with the mean chunk over 6 % off the linear law (experts) |
+| | under a trace, several prompts in a step, of which the others add over 10 % to an own prefill |
 | | P50 to P99.9 of the gaps within a factor 2 of where steps with prefill begin; load that moves |
 | | ranks in step: a batch in which a request nearly brings another |
 | | several replicas where prefill takes over 5 % of the mean gap; few output tokens, for TPOT |

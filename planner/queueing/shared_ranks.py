@@ -16,7 +16,7 @@ from planner.queueing.service import Floats, ServiceLaw
 
 _STEPS = 16  # lengths of a step that are told apart
 _CELLS = 12  # of a full chunk, at least; so many more that a mean prompt has _PROMPT_CELLS, up to _MOST_CELLS
-_PROMPT_CELLS, _MOST_CELLS = 4, 96
+_PROMPT_CELLS, _MOST_CELLS = 4, 64
 _LONGEST = 1024  # cells of tokens that wait on a rank
 _ROUNDS = 80
 _CLOSE = 2e-3

@@ -15,8 +15,8 @@ from functools import cache
 
 _MODULES = (
     "planner.records.question", "planner.sizing.cost", "planner.sizing.limits", "planner.sizing.plan",
-    "planner.serving.disaggregated",
-    "planner.serving.colocated", "planner.serving.predict", "planner.serving.statistics", "planner.serving.transfer",
+    "planner.serving.disaggregated", "planner.serving.colocated_outcome", "planner.serving.predict",
+    "planner.serving.statistics", "planner.serving.transfer",
     "planner.serving.intervals", "planner.serving.role", "planner.roofline.operators", "planner.roofline.steps",
     "planner.roofline.memory", "planner.roofline.collectives", "planner.queueing.waiting", "planner.queueing.total",
     "planner.queueing.occupancy", "planner.shapes.counts", "planner.shapes.ranks",

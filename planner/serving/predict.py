@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from planner.errors import FieldError, raise_every
 from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario, TierState
-from planner.serving import colocated, disaggregated
+from planner.serving import colocated_outcome, disaggregated
 from planner.serving.colocated_most import requests_per_s_max
 from planner.serving.guards import check_outcome
 from planner.serving.intervals import Interval, evidence_class, factors, intervals
@@ -82,7 +82,7 @@ def evaluate_at(
     prefill, decode = bound_roles(scenario, deployment, load, step_factor)
     batch = _batch(decode, deployment.decode)
     if deployment.prefill is None:
-        result = colocated.outcome(decode, deployment.mode, deployment.decode.replicas, batch, with_e2e)
+        result = colocated_outcome.outcome(decode, deployment.mode, deployment.decode.replicas, batch, with_e2e)
     else:
         replicas = (deployment.prefill.replicas, deployment.decode.replicas)
         result = disaggregated.outcome(scenario, load, prefill, decode, replicas, batch, with_e2e)

@@ -60,6 +60,17 @@ def doubts(pool: ColocatedLaw) -> Doubts:
     return Doubts(gaps=worst((bent, shared)), first=worst((bent, packed, ranks)), pace=short, edges=edges)
 
 
+def bends(pool: ColocatedLaw) -> bool:
+    """Whether the linear law is off at the point of `pool`, its first, where stationary load lets the chain replace it.
+
+    Behind several replicas the chain takes arrivals by chance; where batches are small the router does better.
+    """
+    role = pool.role
+    if role.traffic.arrivals is not None or not isinstance(pool.law.gaps, ChunkedGaps):
+        return False
+    return worst((_bent(pool), _packed(pool))) != OK
+
+
 def _bent(pool: ColocatedLaw) -> Mark:
     """Chunks of the mean size, in the busiest window; whole prompts are timed one by one."""
     gaps = pool.law.gaps

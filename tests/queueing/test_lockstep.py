@@ -84,6 +84,7 @@ def _band(wait: object) -> tuple[float, float]:
     return float(low[0]), float(high[0])
 
 
+@pytest.mark.slow
 def test_separate_servers_are_far_off() -> None:
     """What taking every rank as a server of its own makes of the same rows: half of the wait, or less."""
     errors = []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import small_scenarios as small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.records import Deployment, Pool
+from planner.records import Arrivals, Deployment, Pool
 from planner.serving import doubts
 from planner.serving.predict import predict
 from planner.simulation.simulate import Setting, simulate
@@ -60,18 +61,35 @@ def test_prompts_on_ranks_that_step_together_are_no_separate_servers() -> None:
     assert doubts.ranks_mark(1) == doubts.OK
 
 
-def test_a_short_prompt_through_every_expert_bends_the_step() -> None:
-    """250 tokens read the weights of all experts, as 8192 do: the line through a full step starts far too low."""
+def test_short_prompts_through_every_expert_take_the_chain() -> None:
+    """250 tokens read the weights of all experts, as 8192 do: a line through a full step is 40 % low on TTFT."""
+    pool = Pool("h100-sxm", 1, tp=2, token_budget=8192)
+    lengths = small.fixed_lengths(250.0, 24.0)
+    question = small.scenario(model_id="Qwen/Qwen3-30B-A3B", requests_per_s=30.0, lengths=lengths)
+    deployment = Deployment("colocated-chunked", pool)
+    ours = predict(question, deployment, with_intervals=False)
+    simulated = simulate(question, deployment, Setting(requests=1200))
+    assert ours.ttft_s["mean"] == pytest.approx(simulated.ttft_s["mean"].value, rel=0.05)
+    assert ours.ttft_s["p99"] == pytest.approx(simulated.ttft_s["p99"].value, rel=0.08)
+    assert ours.itl_s["mean"] == pytest.approx(simulated.itl_s["mean"].value, rel=0.06)
+    assert ours.itl_s["p99"] == pytest.approx(simulated.itl_s["p99"].value, rel=0.06)
+    assert ours.decode.trust == "ok"
+
+
+def test_under_a_trace_a_step_that_bends_is_marked() -> None:
     pool = Pool("h100-sxm", 1, tp=2, token_budget=8192)
     question = small.scenario(
         model_id="Qwen/Qwen3-30B-A3B", requests_per_s=5.0, lengths=small.fixed_lengths(250.0, 24.0)
     )
-    bent = predict(question, Deployment("colocated-chunked", pool), with_intervals=False)
+    times = np.arange(0.0, 200.0, 0.2)
+    trace = Arrivals(times, np.full(times.size, 250.0), np.full(times.size, 24.0), 200.0)
+    moving = replace(question, workload=replace(question.workload, arrivals=trace))
+    bent = predict(moving, Deployment("colocated-chunked", pool), with_intervals=False)
     assert bent.decode.trust == "caution"
-    assert "linear" in bent.decode.trust_reason
     assert all(band.trust != "ok" for band in bent.formula_bands["itl_s"].values())
 
 
+@pytest.mark.slow
 def test_shared_ranks_in_step_agree_with_the_simulator() -> None:
     """Four ranks of one worker: prompts on each of them hold up the decodes of all (refused once for want of a law)."""
     pool = Pool("h200-sxm", 1, dp=4, ep=4, token_budget=2048)

@@ -117,8 +117,8 @@ class Role:
 
     @property
     def look_up_s(self) -> Floats:
-        """What the front end spends on the cached tokens of each input atom; of the others it is in the constants."""
-        return LOOK_UP_TOKEN_S * self.traffic.cached_tokens
+        """What the front end spends on chats, and on cached tokens of each input atom; the rest is in the constants."""
+        return LOOK_UP_TOKEN_S * self.traffic.cached_tokens + self.traffic.front_end_s
 
     @cached_property
     def fetched_bytes(self) -> Floats:

@@ -18,6 +18,9 @@ PROMPT_LENGTHS = 12  # cuts by length of those, where prompts of one length are 
 JOINT_INPUTS, JOINT_OUTPUTS = 12, 24  # outputs finer: they make most of an end-to-end time
 WINDOW_S = 60.0  # long against a request's stay in the decode pool, short against the drift of a trace (QUEUEING §2.3)
 MAX_WINDOWS = 12
+# Template, tokenizer and transport of a message of a chat: what first tokens of chats that find all in memory take more
+# than plain prompts do, 32 to 47 ms with 16 to 128 clients (tests/data/measured/chat_clients.csv).
+CHAT_FRONT_END_S = 0.04
 LEAST_STEPS = 1e-6  # where every output is one token, nothing is decoded; a pool of that load is as good as idle
 
 
@@ -51,6 +54,7 @@ class Traffic:
     window_weights: Floats
     arrivals: Arrivals | None
     step_tokens: float = 1.0  # of a sequence, by speculation
+    front_end_s: float = 0.0  # of a request of a session, before it is queued
 
     @property
     def new_tokens(self) -> Floats:
@@ -104,6 +108,7 @@ def traffic(workload: Workload, step_tokens: float = 1.0) -> Traffic:
         window_weights=weights,
         arrivals=workload.arrivals,
         step_tokens=step_tokens,
+        front_end_s=CHAT_FRONT_END_S if workload.sessions is not None else 0.0,
     )
 
 

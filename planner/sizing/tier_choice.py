@@ -14,14 +14,15 @@ import numpy as np
 
 from planner.records import Deployment, KvTier, Scenario
 from planner.serving.flow import Plant, plant_of
-from planner.serving.predict import evaluate_at
+from planner.serving.predict import predict
 from planner.serving.residency import at_load, settled
 from planner.serving.reuse import knows_reuse, with_hits
 from planner.serving.role import Role
 from planner.serving.tier_report import HEADROOM_FRACTION, tier_states
 from planner.serving.tiers import nodes_of
-from planner.serving.traffic import scenario_traffic
+from planner.serving.users import with_waiting_users
 from planner.sizing.cost import price_basis, tier_usd_per_hour
+from planner.sizing.limits import target_value
 
 SMALLEST_BYTES = 128e9
 DOUBLINGS = 7
@@ -112,8 +113,9 @@ def _lasts(role: Role, plant: Plant) -> bool:
 
 
 def _holds(scenario: Scenario, deployment: Deployment) -> bool:
-    outcome = evaluate_at(scenario, deployment, scenario_traffic(scenario))
-    return all(outcome.statistic(each.metric, each.statistic) <= each.limit_s for each in scenario.targets)
+    prediction = predict(scenario, deployment, with_intervals=False)
+    prediction = with_waiting_users(prediction, scenario, deployment)
+    return all(target_value(prediction, each) <= each.limit_s for each in scenario.targets)
 
 
 def prefill_accelerators(role: Role, requests_per_s: float) -> float:

@@ -117,3 +117,12 @@ def test_waits_of_chats_for_room(offload: str) -> None:
     measured = float(CHAT_ROWS[512, offload]["mean_ttft_ms"]) / 1e3
     predicted = settled(chats(offload == "on"), "cold", 512.0).flow.ttft_s
     assert measured / 1.5 <= predicted <= measured * 1.5
+
+
+@pytest.mark.parametrize("clients", [16, 32, 64, 128])
+def test_first_tokens_of_chats_with_everything_in_memory(clients: int) -> None:
+    for offload in ("on", "off"):
+        row = CHAT_ROWS[clients, offload]
+        predicted_ms = 1e3 * settled(chats(offload == "on"), "cold", float(clients)).flow.ttft_s
+        for measured in (float(row["mean_ttft_ms"]), float(row["p50_ttft_ms"])):
+            assert measured / 1.5 <= predicted_ms <= measured * 1.5

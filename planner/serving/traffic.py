@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,8 +204,8 @@ def _parts(chosen: Integers, values: Floats, weights: Floats, edges: Floats) -> 
     order = chosen[np.argsort(values[chosen], kind="stable")]
     mass = weights[order] / weights[order].sum()
     middle = np.cumsum(mass) - mass / 2.0
-    parts = np.split(order, np.searchsorted(middle, edges[1:-1]))
-    return [part for part in parts if weights[part].sum() > 0.0]
+    cuts = [0, *np.searchsorted(middle, edges[1:-1]).tolist(), order.size]
+    return [order[start:end] for start, end in pairwise(cuts) if weights[order[start:end]].any()]
 
 
 def _tail_edges(atoms: int) -> Floats:

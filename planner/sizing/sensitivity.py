@@ -198,14 +198,22 @@ class _Study:
         good, tightest = variable.neutral, ""
         while abs(math.log(bad / good)) > PRECISION:
             middle = math.sqrt(good * bad)
-            setting = variable.change(self.scenario, middle)
-            outcome, _ = self.outcome(setting, self.deployment)
-            slack, name = self._slack(setting, self.deployment, outcome) if outcome is not None else (-math.inf, "")
+            slack, name = self._slack_at(variable, middle)
             if slack >= 0.0:
                 good = middle
             else:
                 bad, tightest = middle, name
         return good, tightest
+
+    def holds_at(self, variable: Variable, bad: float, distance: float) -> bool:
+        """Whether the plan holds at that log of a ratio from the neutral value, towards `bad`."""
+        towards = math.copysign(distance, math.log(bad / variable.neutral))
+        return self._slack_at(variable, variable.neutral * math.exp(towards))[0] >= 0.0
+
+    def _slack_at(self, variable: Variable, value: float) -> tuple[float, str]:
+        setting = variable.change(self.scenario, value)
+        outcome, _ = self.outcome(setting, self.deployment)
+        return self._slack(setting, self.deployment, outcome) if outcome is not None else (-math.inf, "")
 
 
 def sensitivity(plan: Plan) -> Sensitivity:
@@ -332,13 +340,20 @@ def _flip(study: _Study, cases: Sequence[Case]) -> Flip | None:
     """The variable that breaks the plan by the smallest change: the closest in ratio to its value as sized."""
     if not study.base.holds:
         return None
-    found = []
+    nearest: Flip | None = None
+    least = math.inf
     for case in cases:
         variable = VARIABLES.get(case.variable)
-        if variable is not None and not case.holds and case.value != variable.neutral:
-            value, tightest = study.breaks_at(variable, case.value)
-            found.append(Flip(case.name, variable.name, value, tightest or case.tightest))
-    return min(found, key=lambda flip: abs(math.log(flip.value / VARIABLES[flip.variable].neutral)), default=None)
+        if variable is None or case.holds or case.value == variable.neutral:
+            continue
+        farther = abs(math.log(case.value / variable.neutral)) > least + PRECISION
+        if farther and study.holds_at(variable, case.value, least + PRECISION):
+            continue
+        value, tightest = study.breaks_at(variable, case.value)
+        distance = abs(math.log(value / variable.neutral))
+        if distance < least:
+            nearest, least = Flip(case.name, variable.name, value, tightest or case.tightest), distance
+    return nearest
 
 
 def _best_buy(study: _Study, cases: Sequence[Case]) -> Case | None:

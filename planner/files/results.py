@@ -106,7 +106,7 @@ def believed_whole(*paths: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError) as error:
         told = f"is no whole result: {type(error).__name__}: {str(error)[:60]}; {REDO}"
         raise InputError([Fault(told, " or ".join(map(str, paths)))]) from error
 

@@ -126,6 +126,29 @@ def test_a_saved_result_is_drawn(program: Program, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("figures", "front", 0, "itl_s", "p99"), 1e308),
+        (("figures", "operators", 0, "accelerator"), "none"),
+        (("figures", "operators", 0, "flops_per_s"), None),
+        (("figures", "load", "points"), []),
+        (("figures", "distributions", "ttft_s"), 5),
+    ],
+)
+def test_a_damaged_result_is_a_fault_of_its_file(
+    program: Program, tmp_path: Path, path: tuple[str | int, ...], value: object
+) -> None:
+    result = json.loads(json.dumps(drawn_results.result()))
+    part = result
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    (tmp_path / "r.json").write_text(json.dumps(result), encoding="utf-8")
+    done = program("render", "r.json", "--plot", "a.svg")
+    assert done.code == 2 and done.err.startswith("r.json: is no whole result") and not (tmp_path / "a.svg").exists()
+
+
+@pytest.mark.parametrize(
     ("arguments", "title"),
     [
         (("hardware", "show", "h200-sxm"), "Roofline of h200-sxm"),

@@ -20,10 +20,10 @@ Work = Sequence[Mapping[str, float]]
 def roofline(result: Document) -> Figure:
     """What the operators of a prefill chunk and of a decode step reach, on each accelerator that runs them."""
     operators = result["figures"]["operators"]
+    offered = {one["id"]: one["values"] for one in result["inputs"]["accelerators"]}
     charts = []
     for accelerator in dict.fromkeys(one["accelerator"] for one in operators):
-        values = next(one["values"] for one in result["inputs"]["accelerators"] if one["id"] == accelerator)
-        known = {name: item["value"] for name, item in values.items()}
+        known = {name: item["value"] for name, item in offered[accelerator].items()}
         own = [one for one in operators if one["accelerator"] == accelerator]
         charts.append(roofline_chart(accelerator, known, own, subject(result), source_line(result)))
     return Figure("roofline", charts)

@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 import drawn_results
 import hand_plans
 import pytest
+import small_scenarios as small
 
-from planner.records import Plan
+from planner import sizing
+from planner.records import Deployment, Plan
 from planner.render.bars import Bars
 from planner.render.figures import RESULT_FIGURES, result_figures
 from planner.render.figures.figure import Figure, catalog_hash
@@ -22,7 +24,7 @@ from planner.render.lines import Lines
 from planner.render.table import to_text, verdict_line
 from planner.render.text import Pen
 from planner.review.document import document
-from planner.review.figures import load_factors
+from planner.review.figures import drawable, load_factors
 
 GOLDEN = Path(__file__).with_name("golden") / "ttft.svg"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -52,6 +54,17 @@ def test_every_figure_of_every_result_is_drawn_or_left_out(plan: Plan) -> None:
         assert all(text.text for text in root.iter(f"{SVG}desc"))
         assert "nan" not in one.svg() and "inf" not in one.svg().replace("infeasible", "")
         assert one.text(Pen(80, unicode=False))
+
+
+@pytest.mark.parametrize("deployment", [small.SPLIT, small.TOGETHER, small.WHOLE], ids=lambda one: one.mode)
+def test_what_never_settles_is_left_out(deployment: Deployment) -> None:
+    """Two pools keep a law of gaps, with full batches; one pool has no latency at all."""
+    plan = sizing.evaluate(small.scenario(requests_per_s=1e4, deployment=deployment))
+    found = {one.kind: one for one in result_figures(drawable(plan, ("latency", "load", "roofline")))}
+    assert {"load", "roofline", "memory", "step"} <= set(found)
+    assert ("latency" in found) == (deployment.prefill is not None)
+    for one in found.values():
+        ElementTree.fromstring(one.svg())
 
 
 def test_nothing_is_drawn_where_nothing_fits() -> None:

@@ -24,7 +24,9 @@ RESULT_FIGURES: Mapping[str, tuple[Drawer, tuple[str, ...]]] = {
 
 def result_figures(result: Document, kinds: Sequence[str] = tuple(RESULT_FIGURES)) -> list[Figure]:
     """Those of `kinds` that a result holds the numbers for, in the order of RESULT_FIGURES."""
-    return [draw(result) for kind, (draw, needed) in RESULT_FIGURES.items() if kind in kinds and _holds(result, needed)]
+    wanted = [(draw, needed) for kind, (draw, needed) in RESULT_FIGURES.items() if kind in kinds]
+    drawn = (draw(result) for draw, needed in wanted if _holds(result, needed))
+    return [figure for figure in drawn if figure.charts]
 
 
 def _holds(document: Document, path: Sequence[str]) -> bool:

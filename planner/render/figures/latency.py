@@ -22,7 +22,8 @@ Points = Sequence[tuple[float, float | None]]
 def latency(result: Document) -> Figure:
     """The share of requests, or of tokens, that takes longer than a time, with targets and intervals."""
     curves = result["figures"]["distributions"]
-    return Figure("latency", [_distribution(result, name, curves[name]) for name in OF if name in curves])
+    known = [name for name in OF if any(one["value_s"] is not None for one in curves.get(name, ()))]
+    return Figure("latency", [_distribution(result, name, curves[name]) for name in known])
 
 
 def _distribution(result: Document, name: str, curve: Sequence[Mapping[str, float | None]]) -> Lines:
@@ -70,7 +71,12 @@ def _distribution(result: Document, name: str, curve: Sequence[Mapping[str, floa
 def load(result: Document) -> Figure:
     """TTFT and ITL against load, with the load of the plan and the one at which it breaks."""
     found = result["figures"]["load"]
-    return Figure("load", [_against_load(result, name, found) for name in OF])
+    return Figure("load", [_against_load(result, name, found) for name in OF if has_values(found["points"], name)])
+
+
+def has_values(points: Sequence[Document], name: str) -> bool:
+    """Whether any point has a statistic that is shown of a latency."""
+    return any(point[name].get(key) for point in points for key in SHOWN)
 
 
 def _against_load(result: Document, name: str, found: Document) -> Lines:

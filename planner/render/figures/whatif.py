@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.render.bars import Bar, Bars
 from planner.render.figures.figure import Document, Figure, catalog_source, time_scale
-from planner.render.figures.latency import SHOWN, TITLES
+from planner.render.figures.latency import SHOWN, TITLES, has_values
 from planner.render.lines import Lines, Note, Rule, Series
 from planner.render.sensitivity import spans_of
 from planner.render.svg import BLUE, INK, RED, Axis
@@ -17,9 +17,11 @@ MOST_OVER = 8.0  # of the plan's own value, that a curve is followed to
 
 def whatif_figures(document: Document) -> list[Figure]:
     """The one figure of `planner whatif`: its sweep, or its tornado."""
-    if "knee" in document:
-        return [Figure("curve", [_curve(document, name) for name in TITLES])]
-    return [Figure("tornado", [_tornado(document)])]
+    if "knee" not in document:
+        return [Figure("tornado", [_tornado(document)])]
+    cases = (document["base"], *document["cases"])
+    charts = [_curve(document, name) for name in TITLES if has_values(cases, name)]
+    return [Figure("curve", charts)] if charts else []
 
 
 def _curve(document: Document, name: str) -> Lines:
@@ -28,8 +30,9 @@ def _curve(document: Document, name: str) -> Lines:
     shown = list(dict.fromkeys([*SHOWN, *limits]))
     own = {key: document["base"][name].get(key) for key in shown}
     known = [case[name][key] for case in cases for key in shown if case[name].get(key)]
-    values = [value for value in (*known, *own.values()) if value] or [1.0]
-    most = min(max(values), MOST_OVER * max([*(value for value in own.values() if value), *limits.values()] or values))
+    values = [value for value in (*known, *own.values()) if value]
+    near = [*(value for value in own.values() if value), *limits.values()] or values
+    most = min(max(values), MOST_OVER * max([*near, min(values)]))
     low, high = 0.8 * min(values), 1.25 * max([most, *limits.values()])
     unit, scale = time_scale(high)
     told = {key: f"target {name_text(key)} {seconds_text(limit)}" for key, limit in limits.items()}

@@ -131,7 +131,7 @@ def test_a_saved_result_is_drawn(program: Program, tmp_path: Path) -> None:
         (("figures", "front", 0, "itl_s", "p99"), 1e308),
         (("figures", "operators", 0, "accelerator"), "none"),
         (("figures", "operators", 0, "flops_per_s"), None),
-        (("figures", "load", "points"), []),
+        (("figures", "load", "points"), 7),
         (("figures", "distributions", "ttft_s"), 5),
     ],
 )

@@ -51,7 +51,8 @@ def simulate(
             min=1,
             max=MOST_REQUESTS,
             show_default="the trace once, else 20000",
-            help="Requests to measure, after a warm-up of a tenth.",
+            help="Requests to measure, after a warm-up of a tenth, longer where outputs are long. Two at least "
+            "where they come one by one: one alone spans no time.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same bytes.")] = 0,

@@ -33,10 +33,19 @@ class Requests:
 
 
 def drawn(
-    lengths: Lengths, requests: int, requests_per_s: float, arrival_scv: float, random: np.random.Generator
+    lengths: Lengths,
+    requests: int,
+    requests_per_s: float,
+    arrival_scv: float,
+    random: np.random.Generator,
+    warm_up: int = 0,
 ) -> Requests:
-    """Renewal arrivals with gamma gaps of the given SCV (1: Poisson, 0: a clock) and lengths of the joint law."""
-    first, last, count = _sections(requests)
+    """Renewal arrivals with gamma gaps of the given SCV (1: Poisson, 0: a clock) and lengths of the joint law.
+
+    At least `warm_up` requests run before the measured ones.
+    """
+    more = max(warm_up - _sections(requests)[0], 0)
+    first, last, count = (edge + more for edge in _sections(requests))
     inputs, outputs = _lengths(lengths, count, random)
     return Requests(np.cumsum(_gaps_s(requests_per_s, arrival_scv, count, random)), inputs, outputs, first, last)
 
@@ -73,15 +82,23 @@ def replayed(arrivals: Arrivals, requests: int, squeeze: float) -> Requests:
 
 
 def requests_of(
-    workload: Workload, requests: int, arrival_scv: float | None, clients: int, random: np.random.Generator
+    workload: Workload,
+    requests: int,
+    arrival_scv: float | None,
+    clients: int,
+    random: np.random.Generator,
+    warm_up: int = 0,
 ) -> Requests:
-    """What the workload asks for: its trace unless `arrival_scv` is given, at its peak rate, or a closed loop."""
+    """What the workload asks for: its trace unless `arrival_scv` is given, at its peak rate, or a closed loop.
+
+    `warm_up`: requests at least before the measured ones, where arrivals are drawn.
+    """
     rate = workload.requests_per_s * workload.peak_factor
     if clients:
         return closed(workload.lengths, requests, clients, random)
     if workload.arrivals is not None and arrival_scv is None:
         return replayed(workload.arrivals, requests, 1.0 / workload.peak_factor)
-    return drawn(workload.lengths, requests, rate, 1.0 if arrival_scv is None else arrival_scv, random)
+    return drawn(workload.lengths, requests, rate, 1.0 if arrival_scv is None else arrival_scv, random, warm_up)
 
 
 def _sections(requests: int) -> tuple[int, int, int]:

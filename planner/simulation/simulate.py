@@ -36,6 +36,7 @@ from planner.simulation.speculation import verify_steps
 from planner.simulation.steps import TabulatedSteps
 
 DEFAULT_REQUESTS = 20_000
+WARM_STAYS = 3.0  # a step under load takes up to so many times a lone one
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,10 @@ def simulate(
     if not count and (scenario.workload.arrivals is None or setting.arrival_scv is not None or setting.clients):
         count = DEFAULT_REQUESTS
     requests = requests_of(scenario.workload, count, setting.arrival_scv, setting.clients, random)
+    warm_up = _warm_up(scenario, deployment, setting, requests)
+    if warm_up > requests.first:
+        random = np.random.default_rng(setting.seed)
+        requests = requests_of(scenario.workload, count, setting.arrival_scv, setting.clients, random, warm_up)
     incident = _incident(scenario, deployment, setting, requests)
     if workload.prefix_hit_fraction:
         requests = _with_hits(scenario, deployment, requests, incident, random)
@@ -154,6 +159,17 @@ def _check(setting: Setting) -> None:
         raise FieldError("--clients", f"{setting.clients} clients; give a positive number")
     if setting.arrival_scv is not None and not 0.0 <= setting.arrival_scv < np.inf:
         raise FieldError("--arrival-scv", f"{setting.arrival_scv}; give a number of at least 0 (1: Poisson)")
+
+
+def _warm_up(scenario: Scenario, deployment: Deployment, setting: Setting, requests: Requests) -> int:
+    """Requests that come while one of mean length is decoded, WARM_STAYS times as long as alone; 0 in other runs."""
+    workload = scenario.workload
+    if setting.clients or (workload.arrivals is not None and setting.arrival_scv is None):
+        return 0
+    law = _roles(scenario, deployment, requests)[1].plan.law
+    step_s = law.decode_line(1, float(requests.input_tokens.mean()))[0] + law.shared_s(1.0)
+    stay_s = WARM_STAYS * step_s * float(requests.output_tokens.mean())
+    return int(stay_s * workload.requests_per_s * workload.peak_factor)
 
 
 def _check_window(requests: Requests, setting: Setting) -> None:

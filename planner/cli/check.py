@@ -127,6 +127,8 @@ def _raise_bug(found: Sequence[Outcome]) -> None:
 
 def warm() -> None:
     """Load what every scenario needs, so that processes forked from here share it."""
+    import scipy.special  # noqa: F401
+
     import planner.files.scenario
     import planner.review.document
     import planner.sizing  # noqa: F401

@@ -65,13 +65,12 @@ def claims(
 
     def render(screen: Screen) -> str:
         from planner.render import claims as text
-        from planner.render.text import Pen
 
         if shape is ClaimsFormat.json:
             return text.to_document(found)
         if shape is ClaimsFormat.markdown:
             return text.to_markdown(found)
-        return text.to_text(found, Pen(screen.width, screen.unicode, screen.color))
+        return text.to_text(found, screen.pen)
 
     write_result(render, out)
     return 0

@@ -65,7 +65,7 @@ def compare(
             return text.to_csv(shown)
         if shape is CompareFormat.markdown:
             return text.to_markdown(shown)
-        return text.to_text(shown, width=screen.width, unicode=screen.unicode, color=screen.color)
+        return text.to_text(shown, screen.pen)
 
     figures = []
     if plots.files:

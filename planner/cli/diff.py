@@ -62,14 +62,13 @@ def diff(
 def _renderer(document: Document, shape: DiffFormat, verbose: int, quiet: int) -> Any:
     from planner.render.diff import diff_markdown, diff_text
     from planner.render.json import to_json
-    from planner.render.text import Pen
 
     if shape is DiffFormat.json:
         return lambda _: to_json(document)
     if shape is DiffFormat.markdown:
         return lambda _: diff_markdown(document)
     shown = {**document, "notes": []} if quiet else document
-    return lambda seen: diff_text(shown, Pen(seen.width, seen.unicode, seen.color), every=verbose > 0)
+    return lambda seen: diff_text(shown, seen.pen, every=verbose > 0)
 
 
 def _read(path: Path, catalog: list[Path] | None) -> list[Document]:

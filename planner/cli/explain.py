@@ -91,9 +91,8 @@ def _one(path: Path, catalog: list[Path] | None) -> dict[str, Any]:
 def _write(document: Any, text: Any, shape: Format, out: Path | None) -> None:
     from planner.cli.streams import write_result
     from planner.render.json import to_json
-    from planner.render.text import Pen
 
     if shape is Format.json:
         write_result(lambda _: to_json(document), out)
     else:
-        write_result(lambda seen: text(document, Pen(seen.width, seen.unicode, seen.color)), out)
+        write_result(lambda seen: text(document, seen.pen), out)

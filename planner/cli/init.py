@@ -37,7 +37,7 @@ workload:
   # trace: traffic.csv      # real requests instead of the three lines above
 
 targets:  # any of mean, p50, p90, p95, p99, p99.9
-  ttft: {{p99: 3 s}}  # time to the first token
+  ttft: {{p99: 5 s}}  # time to the first token
   itl: {{p99: 100 ms}}  # gap between two tokens
 
 # budgets:                  # hard limits, kept by the search and checked by `planner check`

@@ -98,7 +98,6 @@ def _two(x: list[str], y: list[str]) -> tuple[str, str]:
 def _rendered(document: dict[str, Any], shape: MapFormat, screen: Screen) -> str:
     from planner.render import crossover as drawn
     from planner.render.json import to_json
-    from planner.render.text import Pen
 
     if shape is MapFormat.json:
         return to_json(document)
@@ -108,7 +107,7 @@ def _rendered(document: dict[str, Any], shape: MapFormat, screen: Screen) -> str
         return drawn.to_html(document)
     if shape is MapFormat.svg:
         return drawn.to_svg(document)
-    return drawn.to_text(document, Pen(screen.width, screen.unicode, screen.color))
+    return drawn.to_text(document, screen.pen)
 
 
 def _maps(

@@ -83,13 +83,12 @@ def trace_sessions(
     def render(screen: Screen) -> str:
         from planner.render import sessions as text
         from planner.render.json import to_json
-        from planner.render.text import Pen
 
         if shape is TraceFormat.json:
             return to_json(document)
         if shape is TraceFormat.csv:
             return text.to_csv(document)
-        return text.to_text(document, Pen(screen.width, screen.unicode, screen.color))
+        return text.to_text(document, screen.pen)
 
     write_result(render, out)
     return 0

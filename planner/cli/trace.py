@@ -89,7 +89,6 @@ def trace_show(
     def render(screen: Screen) -> str:
         from planner.render import trace as text
         from planner.render.json import to_json
-        from planner.render.text import Pen
 
         if shape is TraceFormat.json:
             return to_json(document)
@@ -97,7 +96,7 @@ def trace_show(
             return text.to_csv(document)
         if shape is TraceFormat.html:
             return text.to_html(document)
-        return text.to_text(document, Pen(screen.width, screen.unicode, screen.color), notes=not quiet)
+        return text.to_text(document, screen.pen, notes=not quiet)
 
     figures = []
     if plots.files:

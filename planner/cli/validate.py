@@ -115,11 +115,10 @@ def _against_plan(
 
     def render(screen: Screen) -> str:
         from planner.render.json import to_json
-        from planner.render.text import Pen
 
         if shape is RowFormat.json:
             return to_json({"plan": str(plan), "runs": [to_document(one, name, coverage) for name, one in found]})
-        pen = Pen(screen.width, screen.unicode, screen.color)
+        pen = screen.pen
         return "\n".join(to_text(one, name, str(plan), coverage, pen) for name, one in found)
 
     write_result(render, out)

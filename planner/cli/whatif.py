@@ -60,11 +60,10 @@ def whatif(
 
     def render(screen: Screen) -> str:
         from planner.render import sensitivity
-        from planner.render.text import Pen
 
         if shape is Format.json:
             return to_json(shown)
-        return sensitivity.to_text(shown, Pen(screen.width, screen.unicode, screen.color))
+        return sensitivity.to_text(shown, screen.pen)
 
     figures = _drawn(result, plots)
     write_result(said(render, money), out)

@@ -37,24 +37,25 @@ from planner.files.schema_values import (
     Power,
     Ratio,
     RequestRate,
+    RouterName,
     Text,
     TierSize,
     Tokens,
     TokensOrNone,
     UsdPerHour,
     UsdPerMtok,
+    VersionText,
     one_of,
     read_choice,
     read_duty,
     read_poisson,
     read_share,
     read_spare,
-    read_text_or_number,
     read_tiers,
     read_version,
     written,
 )
-from planner.records import ROUTERS, Mode, Router
+from planner.records import Mode
 
 # ---------------------------------------------------------------------------------------------------------- mappings
 
@@ -309,12 +310,8 @@ class ScenarioKeys(_Keys):
     weights: Annotated[str, BeforeValidator(partial(read_choice, names=WEIGHTS)), one_of(WEIGHTS)] | None = None
     kv_cache: Annotated[str, BeforeValidator(partial(read_choice, names=KV_DTYPES)), one_of(KV_DTYPES)] = "bf16"
     engine: Text = "generic"
-    engine_version: Annotated[str, BeforeValidator(read_text_or_number), WithJsonSchema({"type": "string"})] | None = (
-        None
-    )
-    router: Annotated[Router, BeforeValidator(partial(read_choice, names=ROUTERS)), one_of(ROUTERS)] = (
-        "least-outstanding"
-    )
+    engine_version: VersionText | None = None
+    router: RouterName = "least-outstanding"
     speculation: SpeculationKeys | None = None
     expert_imbalance: Imbalance = 1.0
     hardware: HardwareKeys | None = None

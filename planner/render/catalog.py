@@ -33,7 +33,7 @@ def hardware_list_text(entries: Sequence[Document], pen: Pen) -> str:
             ]
         )
     note = "Peaks are dense TFLOP/s; scale-up is one way, x accelerators of one domain; - is not known."
-    return pen.finish([*columns(rows, "llrrrrrrrl", pen, indent=0), "", note])
+    return pen.finish([*columns(rows, "llrrrrrrrl", pen, indent=0), "", *wrapped(note, pen.width)])
 
 
 def _tera(flops_per_s: float | None) -> str:

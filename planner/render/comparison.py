@@ -29,12 +29,11 @@ END_WORDS = {
 HEAD = ("", "accelerators", "cost", "req/s each", "TTFT p50", "p99", "ITL p50", "p99", "tightest limit", "")
 
 
-def to_text(document: Document, *, width: int = 100, unicode: bool = True, color: bool = False) -> str:
+def to_text(document: Document, pen: Pen) -> str:
     """The comparison for people: the outcome, one line per architecture, its pools, and why."""
-    pen = Pen(width, unicode, color)
     body: list[Row] = [_row(one, one["contender"] == document["winner"]) for one in document["contenders"]]
     head: Row = [Cell(text, "dim") for text in HEAD]
-    lines = [_outcome(document, pen), f"  {_conditions(document)}", ""]
+    lines = [_outcome(document, pen), *(f"  {line}" for line in wrapped(_conditions(document), pen.width - 2)), ""]
     lines += columns([head, *body], "lrrrrrrrll", pen)
     lines += ["", pen.heading("Pools")]
     lines += columns([row for one in document["contenders"] for row in _pools(one, pen)], "llw", pen)

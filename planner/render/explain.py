@@ -23,7 +23,10 @@ def _lines(node: Document, pen: Pen, first: str, rest: str, shown: set[str]) -> 
     """A node and what is below it; a number that was explained further up is only named again."""
     formula = (node["formula"] or {}).get("id", "")
     again = bool(formula) and (node["field"] in shown or formula in _ONCE & shown)
-    yield f"{first}{pen.paint(node['field'], 'bold')} = {_value(node)}{f'  (by {formula}, above)' if again else ''}"
+    said = f"= {_value(node)}{f'  (by {formula}, above)' if again else ''}"
+    name, more = _folded(node["field"], said, pen.width - len(first))
+    yield f"{first}{pen.paint(node['field'], 'bold')}{name}"
+    yield from (f"{rest}     {line}" for line in more)
     if again:
         return
     shown |= {node["field"], formula}
@@ -31,11 +34,18 @@ def _lines(node: Document, pen: Pen, first: str, rest: str, shown: set[str]) -> 
     middle, through, last, blank = _BRANCHES[pen.unicode]
     inner = rest + (through if parts else blank)
     for line in _about(node):
-        width = max(pen.width - len(inner), 40)
+        width = max(pen.width - len(inner), 24)
         yield from (f"{inner}{pen.paint(text, 'dim')}" for text in wrapped(line, width))
     for index, part in enumerate(parts):
         final = index == len(parts) - 1
         yield from _lines(part, pen, rest + (last if final else middle), rest + (blank if final else through), shown)
+
+
+def _folded(name: str, said: str, width: int) -> tuple[str, list[str]]:
+    """What follows a name on its line, and what stands below it where the screen is narrow."""
+    if len(name) + 1 + len(said) <= width:
+        return f" {said}", []
+    return "", wrapped(said, max(width - 5, 24))
 
 
 def _about(node: Document) -> Iterator[str]:

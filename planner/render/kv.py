@@ -47,7 +47,7 @@ def render_kv(document: Document, shape: str, *, verbose: int, quiet: int) -> Ca
         from planner.render.json import to_json
 
         return lambda _: to_json(document)
-    return lambda screen: to_text(document, Pen(screen.width, screen.unicode, screen.color), notes=quiet < 1)
+    return lambda screen: to_text(document, screen.pen, notes=quiet < 1)
 
 
 # ------------------------------------------------------------------------------------------------------------- summary

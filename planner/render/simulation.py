@@ -18,7 +18,7 @@ SHOWN = ("mean", "p50", "p90", "p99")
 def to_text(result: Mapping[str, Any], pen: Pen) -> str:
     """The comparison as a report."""
     sections = [
-        [verdict_line(result), *_setting(result)],
+        [verdict_line(result), *(line for text in _setting(result) for line in wrapped(text, pen.width))],
         _targets(result, pen),
         _statistics(result, pen),
         _pools(result, pen),
@@ -125,11 +125,12 @@ def _pools(result: Mapping[str, Any], pen: Pen) -> list[str]:
     for name, pool in result["pools"].items():
         batch, held = pool["mean_batch"], pool["kv_tokens"]["p99"]
         lines.append(f"  {name}  {pool_text(pool, pen)}")
-        lines.append(
-            f"    busy {percent_text(pool['busy_fraction'])}, batch {batch['simulated']:.1f} (predicted "
+        text = (
+            f"busy {percent_text(pool['busy_fraction'])}, batch {batch['simulated']:.1f} (predicted "
             f"{batch['predicted']:.1f}), KV p99 {format_count(round(held['simulated'] or 0.0))} tokens (predicted "
             f"{format_count(round(held['predicted'] or 0.0))}), {format_count(pool['preemptions'])} preemptions"
         )
+        lines += [f"    {line}" for line in wrapped(text, pen.width - 4)]
     tokens = format_count(round(result["output_tokens_per_s"]))
     rates = f"{result['requests_per_s']:.3g} requests/s, {tokens} output tokens/s"
     return [*lines, f"  {rates}"]

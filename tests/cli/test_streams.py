@@ -16,6 +16,18 @@ from running import PATIENCE_S, STUBBED, Run, environment
 
 FULL = Path("/dev/full")
 LONG = ("DISAGGREGATED", "size", "s.yaml", "--format", "json")
+WIDE = """\
+version: 1
+model: meta-llama/Llama-3.1-8B
+engine: vllm
+hardware: {accelerators: [h100-sxm]}
+workload: {requests: 20 /s, input_tokens: {mean: 2000, p99: 8000}, output_tokens: 200}
+targets: {ttft: {p99: 2 s}, itl: {p99: 50 ms}}
+deployment:
+  mode: disaggregated
+  prefill: {accelerator: h100-sxm, replicas: 3}
+  decode: {accelerator: h100-sxm, replicas: 2, max_batch: 128}
+"""
 
 
 def test_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
@@ -315,3 +327,18 @@ def test_no_command_replaces_what_it_reads(command: tuple[str, ...], program: Pr
     assert (done.code, done.out) == (2, "")
     assert done.err == "a.yaml: is read by this command; give --out another file\n"
     assert (program.folder / "a.yaml").read_text(encoding="utf-8") == "not looked at\n"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize(
+    "command", [("evaluate",), ("check",), ("compare",), ("whatif",), ("simulate", "--requests", "200")]
+)
+@pytest.mark.slow
+def test_every_report_keeps_to_the_width_and_to_ascii(
+    command: tuple[str, ...], width: int, run: Run, tmp_path: Path
+) -> None:
+    """Tables fold and prose wraps; only a title may be a little longer than the narrowest screen."""
+    (tmp_path / "s.yaml").write_text(WIDE, encoding="utf-8")
+    done = run(command[0], "s.yaml", *command[1:], COLUMNS=str(width), PYTHONIOENCODING="ascii", TERM="dumb")
+    assert done.returncode in (0, 1) and done.stdout.isascii() and "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= max(width, 80)

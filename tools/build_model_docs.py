@@ -60,7 +60,9 @@ SUBJECTS = (
         "pools and in one. Errors: [queueing.md](queueing.md).",
         (
             "queueing/occupancy",
+            "queueing/shared_engine",
             "queueing/colocated",
+            "queueing/whole_prompt",
             "queueing/shared_ranks",
             "queueing/gaps",
             "queueing/mean_gap",

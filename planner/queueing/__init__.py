@@ -4,7 +4,7 @@ from planner.queueing import arrivals, closed_loop, occupancy, routing, waiting
 from planner.queueing.arrivals import ArrivalProfile, arrival_profile
 from planner.queueing.batching import BatchedPrefill, batched_prefill
 from planner.queueing.closed_loop import ClosedLoop
-from planner.queueing.colocated import Colocated, chunked, whole_prompt
+from planner.queueing.colocated import chunked
 from planner.queueing.lockstep import Lockstep
 from planner.queueing.lockstep_wait import LockstepWait, lockstep_wait
 from planner.queueing.mean_gap import mean_gap_quantile_s
@@ -26,8 +26,10 @@ from planner.queueing.routing import (
     two_choices,
 )
 from planner.queueing.service import ServiceLaw
+from planner.queueing.shared_engine import Colocated
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait, WaitLike, central_queue, kimura_mean_s
+from planner.queueing.whole_prompt import whole_prompt
 
 __all__ = [
     "ArrivalProfile",

@@ -1,4 +1,4 @@
-"""Prefill and decode on the same engine, open arrivals (QUEUEING §4.2 and §4.3)."""
+"""Prompts in chunks beside decoding on the same engine, open arrivals (QUEUEING §4.2)."""
 
 from __future__ import annotations
 
@@ -7,66 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from planner.queueing.gaps import BatchSpread, ChunkedGaps, StalledGaps, packed_steps
+from planner.queueing.gaps import BatchSpread, ChunkedGaps, packed_steps
 from planner.queueing.routing import in_flight_wait
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.total import total_mean_s, total_quantile_s
+from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, edge, engine_points
 from planner.queueing.trust import IN_FLIGHT
-from planner.queueing.waiting import Jobs, Wait, checked_points, fitted_wait, jobs_of
+from planner.queueing.waiting import fitted_wait, jobs_of
 
-_PASSES = 2  # of the queue and the batch it meets
-_MOST_CHANCE = 0.98
 _SELDOM_PER_S = 1e-12
 _NEARLY_ALL = 0.95  # of prompts fit into one step
 _ENDLESS_S = 1e9  # time of one token where the engine never settles: its wait is then inf
-_SHARES = np.linspace(0.0, 1.0, 9)  # fixed part of a prefill for which residual minima are tabulated
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Colocated:
-    """One engine kind under load; arrays have the points' shape, and everything is inf where not `stable`.
-
-    Attributes
-    ----------
-    load : share of the time that the slower of prefill and decode needs.   mean_batch : decoding requests, per replica.
-    mixed_share : share of tokens that share their step with a prefill (chunked), or that are followed by a prefill
-        (whole prompts).
-    wait : for the first chunk to start.   residual_s : of the step in progress, mean.
-    own_s : (points, atoms) the prefill of each prompt itself.   own_weights : (atoms,).
-    behind_s : of the mean gap, what prompts behind a request's own add.
-    itl_trust, itl_trust_reason : "caution" where a quantile of the gaps sits on an edge (P50 or P99).
-    """
-
-    stable: NDArray[np.bool_]
-    load: Floats
-    mean_batch: Floats
-    mean_itl_s: Floats
-    mixed_share: Floats
-    wait: Wait
-    residual_s: Floats
-    own_s: Floats
-    own_weights: Floats
-    behind_s: Floats
-    itl_trust: NDArray[np.str_]
-    itl_trust_reason: NDArray[np.str_]
-    gaps: ChunkedGaps | StalledGaps
-
-    def itl_quantile_s(self, q: float) -> Floats:
-        """q-quantile of the gaps over tokens."""
-        return np.where(self.stable, self.gaps.quantile_s(q), np.inf)
-
-    @property
-    def ttft_mean_s(self) -> Floats:
-        """Mean time from arrival to the end of the prompt's own prefill."""
-        return np.where(self.stable, total_mean_s(self.wait, self._own(), self.own_weights), np.inf)
-
-    def ttft_quantile_s(self, q: float) -> Floats:
-        """q-quantile of the same, averaged over prompts: P(W > t - R - own) (QUEUEING §4.2)."""
-        total = total_quantile_s(self.wait, self._own(), self.own_weights, q)
-        return np.where(self.stable, total, np.inf)
-
-    def _own(self) -> Floats:
-        return np.where(self.stable[..., None], self.own_s + self.residual_s[..., None], 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,7 +213,7 @@ def chunked(
         For negative or NaN arguments, or replicas that are not whole numbers.
     """
     lengths = ServiceLaw(np.asarray(input_tokens, dtype=float), np.asarray(input_weights, dtype=float))
-    rates, outputs, a, c, e, budget, stretch, counts = _points(
+    rates, outputs, a, c, e, budget, stretch, counts = engine_points(
         arrivals_per_s,
         mean_output_tokens,
         step_base_s,
@@ -275,16 +225,16 @@ def chunked(
     )
     engine = _ChunkedEngine(rates / counts, outputs, a, c, e, budget, lengths, stretch)
     point = engine.settle()
-    for _ in range(_PASSES):
+    for _ in range(PASSES):
         stable, load = engine.stable(point), engine.load(point)
         chunk_s = np.where(stable, point.full_step_s / point.room_tokens, _ENDLESS_S)
         jobs = jobs_of(lengths, counts, chunk_s * stretch)
         wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * point.batch), IN_FLIGHT)
-        mixed = engine.mixed_token_share(point, _behind(wait, jobs))
+        mixed = engine.mixed_token_share(point, behind_of(wait, jobs))
         mean_itl = point.decode_step_s + mixed * (engine.mixed_step_s(point) - point.decode_step_s)
         engine = replace(engine, slowdown=np.where(stable, mean_itl * point.steps_per_s, 1.0))
         point = engine.settle()
-    trust, reason = _edge(mixed, ((0.4, 0.6, "P50"), (0.005, 0.02, "P99")))
+    trust, reason = edge(mixed, ((0.4, 0.6, "P50"), (0.005, 0.02, "P99")))
     return Colocated(
         stable=stable,
         load=np.where(stable, load, np.maximum(load, 1.0)),
@@ -300,154 +250,3 @@ def chunked(
         itl_trust_reason=reason,
         gaps=engine.gaps(point, mixed),
     )
-
-
-def whole_prompt(
-    arrivals_per_s: ArrayLike,
-    input_tokens: ArrayLike,
-    input_weights: ArrayLike,
-    mean_output_tokens: ArrayLike,
-    step_base_s: ArrayLike,
-    step_sequence_s: ArrayLike,
-    prefill_token_s: ArrayLike,
-    replicas: ArrayLike = 1,
-    counted_others: float = 1.0,
-    input_stretch: ArrayLike = 1.0,
-) -> Colocated:
-    """Prompts go first, each whole, in a step of its own while decoding stands still (QUEUEING §4.3).
-
-    A prefill lasts `step_base_s` + `prefill_token_s` tokens, a decode step `step_base_s` + `step_sequence_s` b.
-    Arguments, shapes and errors as `chunked`.
-    """
-    lengths = ServiceLaw(np.asarray(input_tokens, dtype=float), np.asarray(input_weights, dtype=float))
-    rates, outputs, a, c, token_s, stretch, counts = _points(
-        arrivals_per_s,
-        mean_output_tokens,
-        step_base_s,
-        step_sequence_s,
-        prefill_token_s,
-        input_stretch,
-        replicas,
-    )
-    rate, e = rates / counts, token_s * stretch
-    jobs = _affine_jobs(lengths, counts, a, e)
-    prefill = rate * jobs.moments[0]
-    token_rate = rate * (outputs - 1.0)
-    free = 1.0 - prefill - token_rate * c  # of the time, once prefill and the decode of each token are done
-    stable = free > 0.0
-    left, rest = np.where(stable, free, 1.0), np.where(stable, 1.0 - prefill, 1.0)
-    batch = token_rate * a / left
-    for _ in range(_PASSES):
-        wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * batch), IN_FLIGHT)
-        behind = _behind(wait, jobs)
-        first_s = np.where(stable, behind.chance * behind.mean_s, 0.0)  # before the first decode step
-        batch = (token_rate * a + rate * first_s * rest) / left
-    td = a + c * batch
-    spread = BatchSpread(batch, batch / np.clip(1.0 - token_rate * c / rest, 0.05, 1.0))
-    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, outputs - 1.0)
-    trust, reason = _edge(gaps.stall_share, ((0.005, 0.02, "P99"),))
-    return Colocated(
-        stable=stable,
-        load=prefill + token_rate * c,
-        mean_batch=np.where(stable, batch, np.inf),
-        mean_itl_s=np.where(stable, td / rest + first_s / np.maximum(outputs - 1.0, 1e-9), np.inf),
-        mixed_share=gaps.stall_share,
-        wait=wait,
-        residual_s=td / 2.0,
-        own_s=a[..., None] + e[..., None] * lengths.values_s,
-        own_weights=lengths.weights,
-        behind_s=first_s / np.maximum(outputs - 1.0, 1e-9),
-        itl_trust=trust,
-        itl_trust_reason=reason,
-        gaps=gaps,
-    )
-
-
-def _stalled_gaps(
-    rate: Floats,
-    rest: Floats,
-    decode_s: Floats,
-    slope_s: Floats,
-    jobs: Jobs,
-    spread: BatchSpread,
-    behind: Behind,
-    steps: Floats,
-) -> StalledGaps:
-    """`rest` is the share of time that prefill leaves. A stall is a delay busy period: m and v of QUEUEING §4.3.
-
-    The first of a request's `steps` gaps also holds the prompts behind it.
-    """
-    m1, m2 = jobs.moments[0], jobs.moments[1]
-    share = -np.expm1(-rate * decode_s)
-    mean = rate * decode_s * m1 / rest
-    variance = rate * decode_s * m2 / rest**2 + rate * decode_s * m1 * rate * m2 / rest**3
-    first = np.minimum(behind.chance / np.maximum(steps, 1.0), 1.0) * (1.0 - share)
-    either = np.maximum(share + first, 1e-300)
-    stall_mean = (mean + first * behind.mean_s) / either
-    second = (variance + mean**2 + first * 2.0 * behind.mean_s**2) / either
-    return StalledGaps(share + first, decode_s, slope_s, np.maximum(stall_mean, m1), second, spread)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Behind:
-    """What a prompt leaves behind when its prefill ends: other prompts by `chance`, and then prefill for `mean_s`."""
-
-    chance: Floats
-    mean_s: Floats
-
-
-def _behind(wait: Wait, jobs: Jobs) -> Behind:
-    """By level crossing as many departures leave a queue behind as arrivals find one, so the chance is P(W > 0).
-
-    Then the queue left is that of M/G/1 with the chance in place of the load, and each of its jobs opens a busy
-    period: E[L | L > 0] m_1 / (1 - p). Exact for one server and for the mean.
-    """
-    chance = np.minimum(wait.probability, _MOST_CHANCE)
-    queue = 1.0 + chance * (1.0 + jobs.scv) / (2.0 * (1.0 - chance))
-    return Behind(chance, queue * jobs.moments[0] / (1.0 - chance))
-
-
-def _affine_jobs(lengths: ServiceLaw, counts: Floats, a: Floats, e: Floats) -> Jobs:
-    """Moments of a + e I at every point. The least of k residuals is tabulated over the share that a has in the mean,
-    because the shape of the law depends on that share and k alone."""
-    i1, i2, i3, i4 = (lengths.moment(order) for order in (1, 2, 3, 4))
-    m1 = a + e * i1
-    m2 = a**2 + 2.0 * a * e * i1 + e**2 * i2
-    m3 = a**3 + 3.0 * a**2 * e * i1 + 3.0 * a * e**2 * i2 + e**3 * i3
-    m4 = a**4 + 4.0 * a**3 * e * i1 + 6.0 * a**2 * e**2 * i2 + 4.0 * a * e**3 * i3 + e**4 * i4
-    if np.all(counts == 1.0):
-        minima = (m2 / (2.0 * m1), m3 / (3.0 * m1), m4 / (4.0 * m1))
-    else:
-        distinct, place = np.unique(counts, return_inverse=True)
-        relative = lengths.values_s / i1
-        table = np.stack(
-            [
-                ServiceLaw(share + (1.0 - share) * relative, lengths.weights).residual_minimum_moments(distinct)
-                for share in _SHARES
-            ]
-        )
-        at = a / m1 * (_SHARES.size - 1)
-        left = np.minimum(at.astype(np.intp), _SHARES.size - 2)
-        part, column = at - left, place.reshape(counts.shape)
-        low, high = table[left, :, column], table[left + 1, :, column]
-        scaled = low + (high - low) * part[..., None]
-        minima = (scaled[..., 0] * m1, scaled[..., 1] * m1**2, scaled[..., 2] * m1**3)
-    return Jobs((m1, m2, m3, m4), minima, lengths.heavy_share, lengths.long_job_work)
-
-
-def _edge(share: Floats, edges: tuple[tuple[float, float, str], ...]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-    masks = [(share >= low) & (share <= high) for low, high, _ in edges]
-    texts = [np.array(f"{name} of the gaps sits between steps with and without prefill") for _, _, name in edges]
-    return np.where(np.any(masks, axis=0), "caution", "ok"), np.select(masks, texts, default="")
-
-
-def _points(*arguments: ArrayLike) -> tuple[Floats, ...]:
-    """All of one shape, the last being replicas and the first the rate."""
-    points = np.broadcast_arrays(*(np.asarray(argument, dtype=float) for argument in arguments))
-    checked_points(points[-1], points[0], 1.0)
-    for argument, value in zip(arguments[1:-1], points[1:-1], strict=True):
-        if not np.all((value >= 0.0) & np.isfinite(value)):
-            raise ValueError(f"outputs, step times and budget must be finite and >= 0, got {argument!r}")
-    if np.any(points[1] < 1.0):
-        raise ValueError(f"mean_output_tokens must be >= 1, got {arguments[1]!r}")
-    return tuple(points)

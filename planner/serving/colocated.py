@@ -9,12 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.queueing.colocated import Colocated, chunked, whole_prompt
+from planner.queueing.colocated import chunked
 from planner.queueing.moving import MovingWait, backlog_composite
 from planner.queueing.routing import fewest_in_flight
 from planner.queueing.service import ServiceLaw
+from planner.queueing.shared_engine import Colocated
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.queueing.waiting import Wait
+from planner.queueing.whole_prompt import whole_prompt
 from planner.records import Floats, Mode
 from planner.serving.bands import AnyWait
 from planner.serving.colocated_ranks import SharedRanks, ranks_law

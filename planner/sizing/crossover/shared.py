@@ -8,7 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from planner.queueing.colocated import Colocated, chunked, whole_prompt
+from planner.queueing.colocated import chunked
+from planner.queueing.shared_engine import Colocated
+from planner.queueing.whole_prompt import whole_prompt
 from planner.records import PROBABILITY, Deployment, Floats, Mode
 from planner.roofline.steps import mixed_s
 from planner.serving.colocated import LONE_BATCH, MEMORY_SIGMAS

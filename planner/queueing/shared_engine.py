@@ -1,0 +1,100 @@
+"""What the laws of an engine that prefills and decodes share, whichever way prompts go (QUEUEING §4.2 and §4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from planner.queueing.gaps import ChunkedGaps, StalledGaps
+from planner.queueing.service import Floats
+from planner.queueing.total import total_mean_s, total_quantile_s
+from planner.queueing.waiting import Jobs, Wait, checked_points
+
+PASSES = 2  # of the queue and the batch it meets
+_MOST_CHANCE = 0.98
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Colocated:
+    """One engine kind under load; arrays have the points' shape, and everything is inf where not `stable`.
+
+    Attributes
+    ----------
+    load : share of the time that the slower of prefill and decode needs.   mean_batch : decoding requests, per replica.
+    mixed_share : share of tokens that share their step with a prefill (chunked), or that are followed by a prefill
+        (whole prompts).
+    wait : for the first chunk to start.   residual_s : of the step in progress, mean.
+    own_s : (points, atoms) the prefill of each prompt itself.   own_weights : (atoms,).
+    behind_s : of the mean gap, what prompts behind a request's own add.
+    itl_trust, itl_trust_reason : "caution" where a quantile of the gaps sits on an edge (P50 or P99).
+    """
+
+    stable: NDArray[np.bool_]
+    load: Floats
+    mean_batch: Floats
+    mean_itl_s: Floats
+    mixed_share: Floats
+    wait: Wait
+    residual_s: Floats
+    own_s: Floats
+    own_weights: Floats
+    behind_s: Floats
+    itl_trust: NDArray[np.str_]
+    itl_trust_reason: NDArray[np.str_]
+    gaps: ChunkedGaps | StalledGaps
+
+    def itl_quantile_s(self, q: float) -> Floats:
+        """q-quantile of the gaps over tokens."""
+        return np.where(self.stable, self.gaps.quantile_s(q), np.inf)
+
+    @property
+    def ttft_mean_s(self) -> Floats:
+        """Mean time from arrival to the end of the prompt's own prefill."""
+        return np.where(self.stable, total_mean_s(self.wait, self._own(), self.own_weights), np.inf)
+
+    def ttft_quantile_s(self, q: float) -> Floats:
+        """q-quantile of the same, averaged over prompts: P(W > t - R - own) (QUEUEING §4.2)."""
+        total = total_quantile_s(self.wait, self._own(), self.own_weights, q)
+        return np.where(self.stable, total, np.inf)
+
+    def _own(self) -> Floats:
+        return np.where(self.stable[..., None], self.own_s + self.residual_s[..., None], 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Behind:
+    """What a prompt leaves behind when its prefill ends: other prompts by `chance`, and then prefill for `mean_s`."""
+
+    chance: Floats
+    mean_s: Floats
+
+
+def behind_of(wait: Wait, jobs: Jobs) -> Behind:
+    """By level crossing as many departures leave a queue behind as arrivals find one, so the chance is P(W > 0).
+
+    Then the queue left is that of M/G/1 with the chance in place of the load, and each of its jobs opens a busy
+    period: E[L | L > 0] m_1 / (1 - p). Exact for one server and for the mean.
+    """
+    chance = np.minimum(wait.probability, _MOST_CHANCE)
+    queue = 1.0 + chance * (1.0 + jobs.scv) / (2.0 * (1.0 - chance))
+    return Behind(chance, queue * jobs.moments[0] / (1.0 - chance))
+
+
+def edge(share: Floats, edges: tuple[tuple[float, float, str], ...]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+    masks = [(share >= low) & (share <= high) for low, high, _ in edges]
+    texts = [np.array(f"{name} of the gaps sits between steps with and without prefill") for _, _, name in edges]
+    return np.where(np.any(masks, axis=0), "caution", "ok"), np.select(masks, texts, default="")
+
+
+def engine_points(*arguments: ArrayLike) -> tuple[Floats, ...]:
+    """All of one shape, the last being replicas and the first the rate."""
+    points = np.broadcast_arrays(*(np.asarray(argument, dtype=float) for argument in arguments))
+    checked_points(points[-1], points[0], 1.0)
+    for argument, value in zip(arguments[1:-1], points[1:-1], strict=True):
+        if not np.all((value >= 0.0) & np.isfinite(value)):
+            raise ValueError(f"outputs, step times and budget must be finite and >= 0, got {argument!r}")
+    if np.any(points[1] < 1.0):
+        raise ValueError(f"mean_output_tokens must be >= 1, got {arguments[1]!r}")
+    return tuple(points)

@@ -31,7 +31,17 @@ SUBJECTS = (
         "One step",
         "How long one engine step takes: soft rooflines of its operators, launches, host time, never below bytes at "
         "peak bandwidth or FLOPs at peak rate. Constants are fitted ([accuracy.md](accuracy.md) has the errors).",
-        ("roofline/steps", "roofline/operators", "roofline/collectives", "roofline/guards", "roofline/memory"),
+        (
+            "roofline/steps",
+            "roofline/operators",
+            "roofline/collectives",
+            "roofline/guards",
+            "roofline/memory",
+            "roofline/worker",
+            "roofline/matrices",
+            "roofline/efficiency",
+            "roofline/copies",
+        ),
     ),
     (
         "The wait in front of prefill",
@@ -85,7 +95,11 @@ SUBJECTS = (
             "serving/tiers",
             "serving/statistics",
             "serving/intervals",
+            "serving/tier_report",
+            "serving/stacked",
+            "serving/flow",
             "engines/memory",
+            "engines/constants",
         ),
     ),
     (

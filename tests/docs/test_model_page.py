@@ -31,3 +31,11 @@ def test_links_lead_to_sections() -> None:
     }
     anchors = set(re.findall(r"sources\.md#([\w-]+)", PAGE))
     assert anchors and anchors <= slugs
+
+
+def test_every_module_that_cites_a_source_is_on_the_page() -> None:
+    rooms = ("shapes", "roofline", "queueing", "reuse", "serving", "engines")
+    paths = [path for room in rooms for path in (ROOT / "planner" / room).glob("*.py")]
+    cited = [path for path in paths if re.search(r'"""[^"]*§', path.read_text(encoding="utf-8"))]
+    missing = [f"{path.parent.name}/{path.name}" for path in cited if f"### {path.parent.name}/{path.name}" not in PAGE]
+    assert not missing, "name them in SUBJECTS of tools/build_model_docs.py"

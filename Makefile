@@ -2,7 +2,7 @@
 # make lint   style, types, layers                 make test-slow  the longer checks
 # make docs   rebuild generated pages              make bench      speed
 # make fit    fit the engines to measured runs     make accuracy   docs/accuracy.md from the shipped constants
-# make gallery  draw the maps of docs/gallery
+# make gallery  draw the maps of docs/gallery           make confirm    simulate thirty cells of the map
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -10,7 +10,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow bench lint docs fit accuracy gallery clean
+.PHONY: demo test test-slow bench lint docs fit accuracy gallery confirm clean
 
 demo: $(VENV)/installed
 	@$(BIN)/planner size docs/examples/llama-3.1-70b-azure.yaml
@@ -39,6 +39,9 @@ docs: $(VENV)/installed-dev accuracy
 
 gallery: $(VENV)/installed-dev
 	@$(BIN)/python tools/build_gallery.py
+
+confirm: $(VENV)/installed-dev
+	@$(BIN)/python tools/confirm_map.py
 
 fit: $(VENV)/installed-dev
 	@$(BIN)/python tools/fit_engines.py

@@ -23,7 +23,6 @@ from planner.review.crossover import crossover_document
 from planner.roofline.steps import mixed_s
 from planner.serving.closed_loop import Disaggregated, solve
 from planner.serving.stacked import as_row
-from planner.simulation.simulate import Setting, simulate
 from planner.sizing.crossover.cells import Bid, Integers, Marks, cheapest, least_size, rows_at
 from planner.sizing.crossover.clients import closed_run
 from planner.sizing.crossover.evaluate import evaluate_cells
@@ -87,45 +86,6 @@ def test_cells_agree_with_the_full_search(seed: int) -> None:
     for mine, theirs in ((shared, full["colocated"]), (float(arrays["disaggregated"][0]), full["disaggregated"])):
         if np.isfinite(mine) and np.isfinite(theirs):
             assert mine == pytest.approx(theirs, rel=0.25)
-
-
-# --------------------------------------------------------------------------------------------- against the simulation
-
-
-@pytest.mark.slow
-def test_thirty_cells_by_simulation() -> None:
-    """Thirty questions spread over lengths, loads and targets: the pools of both families, simulated token step by
-    token step, keep their targets within 10 %, so that winner and advantage are what the map says."""
-    rng, count = np.random.default_rng(11), 30
-    ends = {
-        "input_tokens": (300.0, 8000.0),
-        "output_tokens": (50.0, 600.0),
-        "rate": (2.0, 40.0),
-        "itl": (0.012, 0.08),
-        "ttft": (0.4, 3.0),
-    }
-    values = {name: np.exp(rng.uniform(np.log(low), np.log(high), count)) for name, (low, high) in ends.items()}
-    of = question()
-    found = evaluate_cells(cells_over(of, values), "rent3y")
-    lengths = of.workload.lengths
-    means = lengths.weights @ lengths.input_tokens, lengths.weights @ lengths.output_tokens
-    kept = []
-    for cell in range(count):
-        at = {name: float(value[cell]) for name, value in values.items()}
-        scaled = Lengths(
-            lengths.input_tokens * at["input_tokens"] / means[0],
-            np.maximum(lengths.output_tokens * at["output_tokens"] / means[1], 1.0),
-            lengths.weights,
-        )
-        asked = replace(of, workload=replace(of.workload, requests_per_s=at["rate"], lengths=scaled))
-        worst = 0.0
-        for name, router in (("colocated-chunked", "fewest-prompts"), ("disaggregated", "join-shortest-queue")):
-            plan = found[name].deployments[cell]
-            if plan is not None:
-                run = simulate(asked, plan, Setting(requests=2500, seed=1, router=router))  # type: ignore[arg-type]
-                worst = max(worst, run.ttft_s["p99"].value / at["ttft"], run.itl_s["p99"].value / at["itl"])
-        kept.append(worst)
-    assert np.mean(np.array(kept) <= 1.1) >= 0.9 and max(kept) <= 1.2
 
 
 # --------------------------------------------------------------------------------------------------------- directions

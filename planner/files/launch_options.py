@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from planner.errors import Fault, InputError
 from planner.files.shell_commands import Word
 
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z0-9._-]*")
@@ -156,6 +157,14 @@ class Values:
             return None
         return int(value)
 
+    def degree(self, *names: str) -> int | None:
+        """A degree of parallelism: without it nothing can be said of a worker, so that a wrong one is a fault."""
+        found, text = self.count(*names), self.text(*names)
+        if found is None and text is not None:
+            name = next(name for name in names if name in self.options.values)
+            raise InputError([Fault(f"{name}: the value is no whole number of at least 1")])
+        return found
+
     def fraction(self, *names: str) -> float | None:
         value = self.number(*names)
         if value is None or 0.0 < value <= 1.0:
@@ -213,7 +222,7 @@ _MODES = {"prefill": "prefill", "decode": "decode", "null": "", "agg": "", "cont
 def vllm(options: Options) -> Told:
     """A command of vLLM, or of Dynamo around it."""
     read = Values(options)
-    tp, dp = read.count("--tensor-parallel-size", "--tp"), read.count("--data-parallel-size", "--dp")
+    tp, dp = read.degree("--tensor-parallel-size", "--tp"), read.degree("--data-parallel-size", "--dp")
     spread = read.switch("--enable-expert-parallel")
     transfer = _first_connector(read.mapping("--kv-transfer-config"))
     role = read.choice(_MODES, "--disaggregation-mode") or _KV_ROLES.get(str(transfer.get("kv_role")), "")
@@ -223,7 +232,7 @@ def vllm(options: Options) -> Told:
         role=role,
         model=model,
         tp=tp,
-        pp=read.count("--pipeline-parallel-size"),
+        pp=read.degree("--pipeline-parallel-size"),
         ep=(tp or 1) * (dp or 1) if spread else None,
         dp=dp,
         max_batch=read.count("--max-num-seqs"),
@@ -242,10 +251,10 @@ def vllm(options: Options) -> Told:
 def sglang(options: Options) -> Told:
     """A command of SGLang, or of Dynamo around it: its tp counts every rank, so it is divided by attention ranks."""
     read = Values(options)
-    ranks = read.count("--tp-size", "--tensor-parallel-size", "--tp") or 1
-    plain = read.count("--dp-size", "--data-parallel-size", "--dp")
+    ranks = read.degree("--tp-size", "--tensor-parallel-size", "--tp") or 1
+    plain = read.degree("--dp-size", "--data-parallel-size", "--dp")
     old = read.switch("--enable-dp-attention")
-    dp = read.count("--attn-dp-size") or (plain if old else None) or 1
+    dp = read.degree("--attn-dp-size") or (plain if old else None) or 1
     if ranks % dp:
         read.bad.append("--attn-dp-size" if options.given("--attn-dp-size") else "--dp-size")
         dp = 1
@@ -256,8 +265,8 @@ def sglang(options: Options) -> Told:
         role=read.choice(_MODES, "--disaggregation-mode"),
         model=read.text("--model-path", "--model") or _first(options),
         tp=ranks // dp,
-        pp=read.count("--pp-size", "--pipeline-parallel-size"),
-        ep=read.count("--ep-size", "--expert-parallel-size"),
+        pp=read.degree("--pp-size", "--pipeline-parallel-size"),
+        ep=read.degree("--ep-size", "--expert-parallel-size"),
         dp=dp,
         copies=plain if plain and not old else 1,
         max_batch=-(-running // dp) if running else None,
@@ -280,7 +289,7 @@ def tensorrt(options: Options, engine_file: Mapping[str, Any]) -> Told:
     for name in ("--config", "--extra-llm-api-options", "--extra-engine-args", "--hostfile"):
         read.used.add(name)
     cache = engine_file.get("kv_cache_config") or {}
-    ranks = _count(engine_file, "tensor_parallel_size") or read.count("--tp-size") or 1
+    ranks = _count(engine_file, "tensor_parallel_size") or read.degree("--tp-size") or 1
     spread = engine_file.get("enable_attention_dp") is True
     transfer = engine_file.get("cache_transceiver_config") or {}
     mode = read.choice(_MODES, "--disaggregation-mode", "--server-role")
@@ -292,8 +301,8 @@ def tensorrt(options: Options, engine_file: Mapping[str, Any]) -> Told:
         role=mode,
         model=read.text("--model-path", "--model") or _first(options),
         tp=1 if spread else ranks,
-        pp=_count(engine_file, "pipeline_parallel_size") or read.count("--pp-size"),
-        ep=_count(engine_file, "moe_expert_parallel_size") or read.count("--ep-size"),
+        pp=_count(engine_file, "pipeline_parallel_size") or read.degree("--pp-size"),
+        ep=_count(engine_file, "moe_expert_parallel_size") or read.degree("--ep-size"),
         dp=ranks if spread else 1,
         max_batch=_count(engine_file, "max_batch_size") or read.count("--max-batch-size"),
         token_budget=_count(engine_file, "max_num_tokens") or read.count("--max-num-tokens"),

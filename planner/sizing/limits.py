@@ -93,7 +93,8 @@ def _relax_ttft(prediction: Prediction) -> str:
     parts = prediction.ttft_parts_s
     wait_ms, own_ms = (parts["wait_s"] + parts.get("admission_s", 0.0)) * 1e3, parts["prefill_s"] * 1e3
     steps_ms = (parts.get("first_steps_s", 0.0) + parts.get("front_end_s", 0.0)) * 1e3
-    shares = f"(mean: wait {wait_ms:.0f} ms, prefill {own_ms:.0f} ms, first steps and front end {steps_ms:.0f} ms)"
+    wait = f"{wait_ms:.0f} ms" if math.isfinite(wait_ms) else "without end"
+    shares = f"(mean: wait {wait}, prefill {own_ms:.0f} ms, first steps and front end {steps_ms:.0f} ms)"
     replicas = "prefill replicas" if prediction.prefill is not None else "replicas"
     if wait_ms >= max(own_ms, steps_ms):
         return f"more {replicas} shorten the wait, not the prefill itself {shares}"

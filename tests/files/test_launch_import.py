@@ -258,7 +258,7 @@ def test_missing_files_and_empty_folders(tmp_path: Path) -> None:
 
 def test_values_of_options_that_are_no_numbers(tmp_path: Path) -> None:
     text = (
-        "vllm serve m/x --tensor-parallel-size many --max-num-seqs -3 --kv-cache-dtype wat --max-model-len 1e400 "
+        "vllm serve m/x --tensor-parallel-size $TP --max-num-seqs -3 --kv-cache-dtype wat --max-model-len 1e400 "
         "--gpu-memory-utilization 92 --kv-transfer-config '{broken'"
     )
     told = only(tmp_path, text).told
@@ -273,3 +273,11 @@ def test_values_of_options_that_are_no_numbers(tmp_path: Path) -> None:
 def test_attention_ranks_that_do_not_divide_are_not_guessed(tmp_path: Path) -> None:
     told = only(tmp_path, "python -m sglang.launch_server --model-path m/x --tp 8 --attn-dp-size 3").told
     assert (told.tp, told.dp, told.unread) == (8, 1, ("--attn-dp-size",))
+
+
+@pytest.mark.parametrize(
+    "option", ["--tensor-parallel-size many", "-tp 0", "-pp -4", "--data-parallel-size 99999999999999999999"]
+)
+def test_a_degree_that_is_none_is_a_fault_and_never_one(option: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="-parallel-size: the value is no whole number of at least 1"):
+        only(tmp_path, f"vllm serve m/x {option}")

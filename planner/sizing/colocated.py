@@ -21,7 +21,7 @@ BUDGETS_PER_OCTAVE = 4  # powers of two alone overstate the cost of chunks by up
 SMALLEST_BUDGET, LARGEST_BUDGET = 256, 16384
 SHARED_STEPS = 0.6  # of the work of two pools that one pool may need
 BLOCK = 8  # sizes at a time that are judged on TTFT and on every window
-RANK_BUDGETS = np.array([512.0, 2048.0, 8192.0])  # tokens of a step on each attention rank that are tried
+RANK_BUDGETS = np.geomspace(512.0, 8192.0, 5)  # tokens of a step on each attention rank that are tried
 RANK_SIZES = [0, 1, 2, 3, 4, 6, 8, 11, 15, 19, 24]  # of the pool sizes, by place
 PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 

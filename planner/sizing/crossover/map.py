@@ -219,7 +219,7 @@ def _notes(scenario: Scenario, names: Sequence[str]) -> tuple[Note, ...]:
     if any(target.metric == "tpot" and target.statistic != "mean" for target in scenario.targets):
         notes.append(Note("caution", "one pool is held to its mean TPOT; `planner compare` holds it to the percentile"))
     if has_experts(scenario.model):
-        notes.append(Note("info", "one pool is sized without attention data parallelism, which is not priced there"))
+        notes.append(Note("info", "a map sizes one pool without attention data parallelism; compare has it"))
     if knows_reuse(scenario.workload) or scenario.tiers:
         text = "of caches a map takes the hit ratio as it stands; `planner kv` says what they find and fetch"
         notes.append(Note("info", text))

@@ -13,6 +13,21 @@ STUBBED = Path(__file__).with_name("stubbed.py")
 
 PATIENCE_S = 300  # a guard against hanging for ever: much more than anything takes on a busy machine
 
+# Two pools for a model of 70 billion parameters; `two_pools` fills in what a test is about.
+_TWO_POOLS = """\
+version: 1
+model: meta-llama/Llama-3.1-70B
+weights: fp8
+engine: vllm
+hardware: {{accelerators: [h200-sxm]}}
+workload: {{requests: {requests}, input_tokens: {input_tokens}, output_tokens: {output_tokens}}}
+targets: {{ttft: {{p99: {ttft}}}, itl: {{p99: {itl}}}}}
+deployment:
+  mode: disaggregated
+  prefill: {{accelerator: h200-sxm, tp: {prefill[0]}, replicas: {prefill[1]}}}
+  decode: {{accelerator: h200-sxm, tp: 2, replicas: {decode}, max_batch: 128}}
+"""
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -44,3 +59,13 @@ def opened_for_writing(fifo: Path, process: subprocess.Popen[str]) -> int:
         except OSError:  # nobody reads yet
             time.sleep(0.01)
     raise AssertionError(f"ended with {process.returncode} before it read {fifo.name}")
+
+
+def two_pools(
+    requests: str, input_tokens: str, output_tokens: int, ttft: str, itl: str, prefill: tuple[int, int], decode: int
+) -> str:
+    """A scenario; `prefill` is the TP and the number of its workers, `decode` the number of workers of TP 2."""
+    return _TWO_POOLS.format(
+        requests=requests, input_tokens=input_tokens, output_tokens=output_tokens, ttft=ttft, itl=itl,
+        prefill=prefill, decode=decode,
+    )  # fmt: skip

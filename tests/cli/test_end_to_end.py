@@ -8,22 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import ROOT, Run
+from running import ROOT, Run, two_pools
 
 EXAMPLES = ROOT / "docs" / "examples"
-GIVEN = """\
-version: 1
-model: meta-llama/Llama-3.1-70B
-weights: fp8
-engine: vllm
-hardware: {accelerators: [h200-sxm]}
-workload: {requests: 4 /s, input_tokens: 4000, output_tokens: 500}
-targets: {ttft: {p99: 2 s}, itl: {p99: 40 ms}}
-deployment:
-  mode: disaggregated
-  prefill: {accelerator: h200-sxm, tp: 4, replicas: 3}
-  decode: {accelerator: h200-sxm, tp: 2, replicas: 4, max_batch: 128}
-"""
+GIVEN = two_pools("4 /s", "4000", 500, "2 s", "40 ms", prefill=(4, 3), decode=4)
 
 
 def result(run: Run, *arguments: str, code: int = 0) -> dict[str, Any]:

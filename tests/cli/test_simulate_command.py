@@ -6,26 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from running import Run
+from running import Run, two_pools
 
 from planner.cli.simulate import RouterChoice
 from planner.simulation.router import ROUTERS
 
 pytestmark = pytest.mark.slow  # each runs whole searches
 
-SCENARIO = """\
-version: 1
-model: meta-llama/Llama-3.1-70B
-weights: fp8
-engine: vllm
-hardware: {accelerators: [h200-sxm]}
-workload: {requests: 4 /s, input_tokens: 4000, output_tokens: 300}
-targets: {ttft: {p99: 3 s}, itl: {p99: 60 ms}}
-deployment:
-  mode: disaggregated
-  prefill: {accelerator: h200-sxm, tp: 4, replicas: 2}
-  decode: {accelerator: h200-sxm, tp: 2, replicas: 2, max_batch: 128}
-"""
+SCENARIO = two_pools("4 /s", "4000", 300, "3 s", "60 ms", prefill=(4, 2), decode=2)
 
 
 @pytest.fixture

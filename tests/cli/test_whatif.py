@@ -6,23 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from running import Run
+from running import Run, two_pools
 
 pytestmark = pytest.mark.slow  # each runs whole searches through the command line
 
-SCENARIO = """\
-version: 1
-model: meta-llama/Llama-3.1-70B
-weights: fp8
-engine: vllm
-hardware: {accelerators: [h200-sxm]}
-workload: {requests: 8 /s, input_tokens: {mean: 4000, p99: 12000}, output_tokens: 300}
-targets: {ttft: {p99: 2 s}, itl: {p99: 40 ms}}
-deployment:
-  mode: disaggregated
-  prefill: {accelerator: h200-sxm, tp: 2, replicas: 4}
-  decode: {accelerator: h200-sxm, tp: 2, replicas: 2, max_batch: 128}
-"""
+SCENARIO = two_pools("8 /s", "{mean: 4000, p99: 12000}", 300, "2 s", "40 ms", prefill=(2, 4), decode=2)
 
 
 @pytest.fixture

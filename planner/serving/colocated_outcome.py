@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.records import STATISTICS, Floats, Mode, Note, PoolState
 from planner.serving.bands import formula_bands
 from planner.serving.colocated import ColocatedLaw, chained_law, colocated_law
+from planner.serving.colocated_ranks import SharedRanks
 from planner.serving.doubts import Mark, worst
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
@@ -30,7 +32,7 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     traffic = role.traffic
     pool = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
     if bool(pool.usable[0, 0]) and bends(pool):
-        pool = chained_law(role, mode, pool.budgets, pool.replicas)
+        pool = _chained(pool)
     if not pool.usable[0, 0] or float(pool.mean_batch[0, 0]) > max_batch:
         return _saturated(pool)
     mean_itl_s = float(pool.mean_itl_s[0, 0])
@@ -72,6 +74,15 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         notes=_notes(pool, seen),
         quantile_s=quantiles,
     )
+
+
+def _chained(pool: ColocatedLaw) -> ColocatedLaw:
+    """Steps, gaps and own prefill by the chain; of several workers the wait stays that behind their router."""
+    chained = chained_law(pool.role, pool.mode, pool.budgets, pool.replicas)
+    law = chained.law
+    if pool.workers[0] == 1.0 or not isinstance(law, SharedRanks):
+        return chained
+    return replace(chained, law=replace(law, wait=pool.law.wait))
 
 
 def _pace_quantile_s(pool: ColocatedLaw, q: float) -> float:

@@ -12,6 +12,7 @@ from planner.queueing.gaps import BatchSpread, TabledGaps
 from planner.queueing.lockstep_wait import LockstepWait
 from planner.queueing.service import ServiceLaw
 from planner.queueing.shared_ranks import LEVELS, SharedPoint, shared_ranks
+from planner.queueing.waiting import Wait
 from planner.records import Floats
 from planner.roofline.steps import mixed_s, step
 from planner.serving.ranks import shared_part_s
@@ -76,7 +77,7 @@ class SharedRanks:
     mean_batch: Floats
     mean_itl_s: Floats
     mixed_share: Floats
-    wait: LockstepWait
+    wait: Wait | LockstepWait
     own_s: Floats
     residual_s: Floats
     gaps: TabledGaps

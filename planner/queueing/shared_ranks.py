@@ -131,6 +131,7 @@ def shared_ranks(
     ranks: int,
     budget_tokens: float,
     steps: SharedSteps,
+    most_load: float = 1.0,
 ) -> SharedPoint:
     """Where one worker settles.
 
@@ -138,6 +139,7 @@ def shared_ranks(
     ----------
     arrivals_per_s : to the worker, > 0.   prompts : law of prompt lengths in tokens.   mean_output_tokens : >= 1.
     ranks, budget_tokens : of the worker, and tokens of a step on each rank.
+    most_load : loads above it count as unsettled; those near 1 take the most rounds.
 
     Notes
     -----
@@ -166,7 +168,7 @@ def shared_ranks(
         cells = _cells(arrivals_per_s, prompts, ranks, budget_tokens, steps, batch, state.left.size)
         state = state.widened(cells.size)
         load = cells.rate * prompts.mean_s * float(cells.steps_s[-1]) / cells.room
-        late = late + 1 if load >= 1.0 else 0
+        late = late + 1 if load >= most_load else 0
         if late > 2:
             return _unsettled(load, batch, prompts)
         made = _round(cells, state, ranks, mean_output_tokens, steps, batch)

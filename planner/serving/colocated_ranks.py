@@ -92,8 +92,10 @@ class SharedRanks:
         return np.where(self.stable, self.gaps.quantile_s(q), np.inf)
 
 
-def ranks_law(role: Role, arrivals_per_s: Floats, budgets: Floats, replicas: Floats) -> tuple[SharedRanks, Floats]:
-    """The law of every point, and what a prompt token adds to a worker's steps; arguments broadcast.
+def ranks_law(
+    role: Role, arrivals_per_s: Floats, budgets: Floats, replicas: Floats, most_load: float = 1.0
+) -> tuple[SharedRanks, Floats]:
+    """The law of every point up to `most_load`, and what a prompt token adds to a worker's steps; arguments broadcast.
 
     A router that goes by requests in flight hardly sees where prompts wait, so each of the workers has its
     share of the arrivals by chance.
@@ -103,7 +105,7 @@ def ranks_law(role: Role, arrivals_per_s: Floats, budgets: Floats, replicas: Flo
     rates, tokens, counts = np.broadcast_arrays(arrivals_per_s, budgets, replicas)
     more_s = _own_attention_s(role)
     points = [
-        shared_ranks(each / workers, prompts, traffic.mean_steps + 1.0, role.dp, budget, steps)
+        shared_ranks(each / workers, prompts, traffic.mean_steps + 1.0, role.dp, budget, steps, most_load)
         for each, budget, workers in zip(rates.ravel(), tokens.ravel(), counts.ravel(), strict=True)
     ]
     points = [replace(point, own_s=np.maximum(point.own_s + more_s, point.decode_s)) for point in points]

@@ -55,7 +55,7 @@ Mean time to first token (TTFT) and mean time per output token (TPOT) of public 
 as separate pools. Errors are |predicted / measured - 1| in %, written mean / median. Of {runs:,} runs, {left_out} are
 predicted but not scored: their labels are ambiguous, or hide replicas or a cap on running requests.
 
-The constants are 19 numbers per engine, times shrunken deviations of measured groups; `tools/fit_engines.py` rebuilds
+The constants are 20 numbers per engine, times shrunken deviations of measured groups; `tools/fit_engines.py` rebuilds
 them from `tests/data/measured/serving.csv`. A model, accelerator or engine that was never measured has no deviation and
 falls back to what all runs share.
 
@@ -78,11 +78,15 @@ prediction can be closer. What lies between that and the held-out errors is most
 
 - Speculative decoding and overlap scheduling of DeepSeek-R1: whole curves are off together, up and down, and its
   held-out error is twice that of other models.
-- SGLang's interval of receiving requests and of streaming: a first token waits 10 decode steps in runs of GLM-5, and 16
-  to 50 in those of DeepSeek-R1 and Qwen3.5-397B of the same origin. A left-out model gets the middle of these, and is
-  40 % off either way. TTFT of unseen models cannot be held below about 34 / 29 by any form we tried: eight terms fitted
-  by least absolute error and left-out models give 40 / 30, and averages of forms no less than 34.
-- Runs of Llama-3.1-8B on TensorRT-LLM keep one request fewer running than clients: its TTFT holds (decode time) / N.
+- SGLang's interval of receiving requests: a first token waits 7 to 10 decode steps in runs of GLM-5 and of all models
+  on H200, and in those of DeepSeek-R1 and Qwen3.5-397B on B200 and B300 about 18 below 16 clients and 28 from there on,
+  as a polling interval that a script raises would make. A left-out model gets the middle of these and is 40 % off
+  either way. Tried without gain on left-out models: other prior widths, prompts that arrive during a poll sharing its
+  prefill, steps without prefill in place of mixed ones, no level for accelerators, weights or origins.
+- Runs of Llama-3.1-8B on TensorRT-LLM keep one request fewer running than clients, so that their TTFT holds (decode
+  time) / N; runs of Qwen3-32B of the same origin do not. A constant of the cell learns it; nothing else can know.
+- TPOT of left-out models: 10 % where the model's kernels were never fitted (gpt-oss-120b is 11 % slow, Qwen3.5-397B
+  11 % fast, GLM-5 9 % fast), and whole curves that share a switch. Runs with counted kernels would tell these apart.
 - Two pools of TensorRT-LLM: decode slots are a setting. Where clients exceed them by an eighth, as at 9 of 8 or 36 of
   32 slots a worker, an eighth of a decode (1 to 10 s) is in each TTFT; where they do not, nothing is.
 

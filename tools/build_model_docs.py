@@ -88,6 +88,7 @@ SUBJECTS = (
             "serving/colocated",
             "serving/colocated_outcome",
             "serving/closed_loop",
+            "serving/admitted",
             "serving/role",
             "serving/traffic",
             "serving/transfer",

@@ -20,7 +20,8 @@ from planner.records import (
     Measurement,
     ModelShape,
 )
-from planner.serving.closed_loop import Colocated, Disaggregated, Workers, assumed_kv_dtype, solve, why_not
+from planner.serving.admitted import assumed_kv_dtype
+from planner.serving.closed_loop import Colocated, Disaggregated, Workers, solve, why_not
 from planner.serving.intervals import evidence, factors_for, load_class, model_kind
 
 # Runs that say little about the model: labels that stand for several settings, or hide replicas or a cap.

@@ -33,6 +33,7 @@ class EngineConstants:
     fixed_window_fraction: float = 0.056  # wf: the same for lengths that are all equal
     burst_wait_factor: float = 1.17  # kW
     burst_ahead_fraction: float = 0.05  # share of the prefills of all that run that a prompt finds ahead of it
+    held_back_requests: float = 0.001  # of those in flight, how many the engine keeps waiting though all would fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,17 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from planner.errors import FieldError
-from planner.records import Accelerator, ClosedLoop, EngineProfile, Floats, LatentAttention, Pool
+from planner.records import Accelerator, ClosedLoop, Floats, Pool
 from planner.roofline.worker import Worker, build_worker
+from planner.serving.admitted import slots, token_budget
 from planner.serving.stacked import UNIT, Constants, Integers, Named, Parts, Stack
-from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes, weight_bytes_per_rank
+from planner.shapes.ranks import sequence_kv_bytes, weight_bytes_per_rank
 
 Workers = dict[tuple[object, ...], Worker]  # made so far, by what they are made of
 
 ITERATIONS = 6
 _SET_UP_S = 5e-3  # of one cache transfer
 _TRANSFER_BYTES_PER_S = 50e9
-_LARGE_MEMORY_BYTES = 160 * 2**30  # from here on SGLang doubles its chunks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Point:
     batch: Floats
     decode: Parts
     busy: Parts  # a step with prefill, or the whole prefill of one prompt where another pool does it
-    packed: Parts  # disaggregated: a prefill step that holds several prompts
+    packed: Parts  # a prefill step that holds several prompts, of the first burst where one pool does both
     chunks: Floats
     tokens: Floats  # prefill tokens of a busy step on one rank
     busy_steps: Floats  # per decode step
@@ -114,9 +114,10 @@ class Load:
         """Share of the decode time over which requests that started together come back."""
         return np.where(self.equal_lengths > 0, by["fixed_window_fraction"], by["uniform_window_fraction"])
 
-    def first_token_s(self, answer_s: Floats, decode_s: Floats) -> Floats:
+    def first_token_s(self, answer_s: Floats, decode_s: Floats, held_back: Floats) -> Floats:
         """TTFT with the admission queue: those beyond the running ones wait for their turn (Little's law)."""
-        return answer_s + (self.clients - self.running) / self.running * (decode_s + answer_s)
+        running = np.minimum(self.running, np.maximum(self.clients - held_back, self.clients / 2.0))
+        return answer_s + (self.clients - running) / running * (decode_s + answer_s)
 
 
 def burst_wait_s(burst_s: Floats, spread_s: Floats, service_s: Floats) -> Floats:
@@ -160,13 +161,20 @@ class Colocated:
         decoding = np.where(self.mixed, on_rank, 0.0)
         routed = tokens * np.maximum(1.0, dp * arrived) + np.where(self.mixed, batch, 0.0)
         busy = self.stack.parts(constants, decoding, load.context, tokens, load.prompt, routed)
-        return Point(batch, decode, busy, busy, chunks, tokens, busy_steps)
+        full, ranks = self._full_step(), np.minimum(dp, np.maximum(1.0, load.running))
+        packed = self.stack.parts(constants, none, load.context, full, load.prompt, full * ranks)
+        return Point(batch, decode, busy, packed, chunks, tokens, busy_steps)
+
+    def _full_step(self) -> Floats:
+        """Prefill tokens of a step of the burst that the clients start with, on one rank."""
+        return np.minimum(self.budget, self.load.running / self.stack.dp * self.load.prompt)
 
     def answer(self, constants: Constants, point: Point) -> Answer:
         by, load, mixed, dp = Named(constants), self.load, self.mixed, self.stack.dp
         decode_step = self.stack.total_s(point.decode, constants)
         alone = self.stack.total_s(point.busy, constants) - np.where(mixed, decode_step, 0.0)
-        extra = by["prefill_factor"] * alone + self.stack.busy_launches_s(constants)
+        launches = self.stack.busy_launches_s(constants)
+        extra = by["prefill_factor"] * alone + launches
         tpot = decode_step + np.where(mixed, np.minimum(point.busy_steps, 1.0), point.busy_steps) * extra
         busy_step = extra + np.where(mixed, decode_step, 0.0)
         own = point.chunks * busy_step
@@ -174,14 +182,17 @@ class Colocated:
         burst = service * load.running / dp
         decode = load.decoded * tpot
         wait = burst_wait_s(burst, load.window(by) * decode + np.where(mixed, burst, 0.0), service)
-        wait = by["burst_wait_factor"] * wait + by["burst_ahead_fraction"] * service * point.batch
+        packed = by["prefill_factor"] * self.stack.total_s(point.packed, constants) + launches
+        # prompts of the first burst share steps, but few of them in full: between both ways to serve one
+        first_service = np.sqrt(service * packed * load.prompt / self._full_step())
+        wait = by["burst_wait_factor"] * wait + by["burst_ahead_fraction"] * first_service * load.running / dp
         before = by["own_prefill_factor"] * own + wait
         first = by["ttft_fixed_s"] + by["ttft_steps"] * tpot + before
         batch = load.running * decode / (decode + before)
         most = dp * self.budget * load.decoded / (load.prompt + load.decoded)  # prefill must keep up with completions
         batch = np.where(mixed, np.minimum(batch, most), batch)
         return Answer(
-            ttft_s=load.first_token_s(first, decode),
+            ttft_s=load.first_token_s(first, decode, by["held_back_requests"]),
             tpot_s=tpot,
             batch=batch,
             own_s=by["own_prefill_factor"] * own,
@@ -246,7 +257,7 @@ def apart(by: Named, load: Load, own_s: Floats, service_s: Floats, tpot_s: Float
     before = np.maximum(before, burst - decode)  # a saturated prefill pool holds all who do not decode
     first = by["ttft_fixed_s"] + by["ttft_steps"] * tpot_s + before + by["burst_ahead_fraction"] * burst + transfer_s
     return Answer(
-        ttft_s=load.first_token_s(first, decode),
+        ttft_s=load.first_token_s(first, decode, by["held_back_requests"]),
         tpot_s=tpot_s,
         batch=load.running * decode / (decode + before),
         own_s=by["own_prefill_factor"] * own_s,
@@ -258,51 +269,6 @@ def apart(by: Named, load: Load, own_s: Floats, service_s: Floats, tpot_s: Float
 
 
 # ------------------------------------------------------------------------------------------------------------- building
-
-
-def token_budget(engine: EngineProfile, pool: Pool, accelerator: Accelerator) -> float:
-    """Prefill tokens of one step: as given, else the engine's default for this accelerator's memory."""
-    if pool.token_budget:
-        return float(pool.token_budget)
-    doubled = engine.id == "sglang" and accelerator.memory_bytes > _LARGE_MEMORY_BYTES
-    return engine.token_budget * (2.0 if doubled else 1.0)
-
-
-def kv_pool_bytes(engine: EngineProfile, accelerator: Accelerator, weights_bytes: float, budget_tokens: float) -> float:
-    """KV pool of one accelerator as measured engines had it (FIDELITY §3).
-
-    Where the rule leaves nothing, half of what 0.97 of the memory leaves: operators raise the engine's fraction
-    instead of failing. 0 when the weights alone do not fit.
-    """
-    memory = accelerator.memory_bytes
-    pool = {
-        "total": 0.9 * memory - weights_bytes - 3e9,
-        "free-before-load": 0.9 * memory - 1.25e6 * budget_tokens - weights_bytes,
-        "free-after-load": 0.9 * (memory - weights_bytes - 4e9),
-    }[engine.memory.basis]
-    return pool if pool > 0 else max((0.97 * memory - weights_bytes) / 2.0, 0.0)
-
-
-def assumed_kv_dtype(run: ClosedLoop) -> str:
-    """The KV format of a run that does not record it: the one its engine most likely chose (FIDELITY §10, trap 9)."""
-    latent = any(isinstance(kind.mixer, LatentAttention) for kind in run.model.layers)
-    if run.engine.id == "tensorrt-llm":
-        return "bf16" if run.weights == "bf16" else "fp8"
-    if run.engine.id == "vllm":
-        return "fp8" if run.weights in ("fp8", "nvfp4") and run.accelerator.id != "h100-sxm" else "bf16"
-    blackwell = run.accelerator.fp4_dense_flops_per_s is not None
-    return "fp8" if run.engine.id == "sglang" and latent and blackwell else "bf16"
-
-
-def slots(run: ClosedLoop, worker: Worker) -> float:
-    """Requests that all decode workers hold at once, by memory and by the engine's limit; 0 when weights do not fit."""
-    pool = run.deployment.decode
-    weights = float(weight_bytes_per_rank(run.model, run.weights, pool.tp, pool.pp, pool.ep, pool.dp))
-    room = kv_pool_bytes(run.engine, run.accelerator, weights, token_budget(run.engine, pool, run.accelerator))
-    held = run.input_tokens + run.engine.reserved_output_fraction * run.output_tokens
-    fits = room / float(kv_bytes_per_rank(run.model, worker.kv_dtype, pool.tp, pool.pp, held))
-    per_worker = pool.dp * min(fits, run.engine.max_batch)
-    return pool.replicas * (min(per_worker, pool.max_batch) if pool.max_batch else per_worker)
 
 
 def spanning(accelerator: Accelerator, ranks: int) -> Accelerator:

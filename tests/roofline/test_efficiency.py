@@ -75,6 +75,6 @@ def test_clips_of_the_recipe() -> None:
     clipped = efficiency.clip_gemm(raw)
     assert (clipped.start_up_s, clipped.memory_fraction, clipped.exponent) == (6e-6, 0.95, 6.0)
     experts = efficiency.clip_experts(replace(raw, gather_factor=20.0, exponent=0.5))
-    assert (experts.gather_factor, experts.exponent, experts.start_up_s) == (12.0, 1.0, 40e-6)
+    assert (experts.gather_factor, experts.exponent, experts.start_up_s) == (12.0, 1.0, 30e-6)
     latent = efficiency.clip_latent(replace(raw, compute_fraction=1.3))
     assert (latent.compute_fraction, latent.memory_fraction) == (0.8, 0.9)

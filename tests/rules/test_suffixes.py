@@ -45,6 +45,7 @@ PLAIN = {
     "weights",  # probabilities of atoms
     "batch",  # sequences
     "steps",  # steps
+    "requests",  # requests
     "replicas",  # replicas
     "budgets",  # tokens of a step
     "elements",  # elements

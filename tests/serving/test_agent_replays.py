@@ -77,7 +77,7 @@ def test_cliffs_lie_between_the_measured_points() -> None:
     assert far.lost_at_factor == pytest.approx(600e9 / 140_544 / 84_900, rel=0.25)
 
 
-@pytest.mark.parametrize(("users", "offload", "factor"), [(64, "on", 1.1), (64, "off", 1.1), (32, "on", 1.5)])
+@pytest.mark.parametrize(("users", "offload", "factor"), [(64, "on", 1.12), (64, "off", 1.1), (32, "on", 1.5)])
 def test_waits_for_room(users: int, offload: str, factor: float) -> None:
     """Nothing found, and hits in host memory; the last is just past the edge, where waits are differences."""
     measured = float(ROWS[users, offload]["mean_ttft_s"])

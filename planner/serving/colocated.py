@@ -179,12 +179,12 @@ def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> 
     The forms of QUEUEING §4.2-4.3 want a step that is linear in batch and prompt tokens; the roofline step bends, so
     it is linearized where the pool settles, in a few passes.
     """
+    if role.dp > 1:
+        return chained_law(role, mode, budgets, replicas)
     traffic = role.traffic
     rate = np.asarray(traffic.window_requests_per_s)[None, None, :]
     budget, count = np.asarray(budgets, dtype=float)[:, None, None], np.asarray(replicas, dtype=float)[None, :, None]
     count = count * role.batches
-    if role.dp > 1:
-        return chained_law(role, mode, budgets, replicas)
     shape = np.broadcast_shapes(rate.shape, budget.shape, count.shape)
     largest = max(role.memory_batch, 2)
     curve = role.decode_curve_s(largest)

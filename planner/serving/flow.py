@@ -13,6 +13,7 @@ from math import erfc, exp, pi, sqrt
 import numpy as np
 
 from planner.errors import FieldError
+from planner.queueing.service import single_server_wait_s
 from planner.records import Deployment, Floats, Scenario, Workload
 from planner.roofline.collectives import SET_UP_S
 from planner.serving.predict import bound_roles
@@ -252,7 +253,7 @@ class Loaded:
         scv = _scv(load.new_tokens, load.input_weights)
         return _Points(
             requests_per_s=np.maximum.accumulate(rate * replicas),
-            wait_s=busy * (1.0 + scv) / (2.0 * (1.0 - busy)) * work_s,
+            wait_s=single_server_wait_s(busy, work_s, scv),
             own_s=self.prefill.constants.own_prefill_factor * own_s + fetch_s + look_up_s,
             run_s=load.mean_steps * step_s / (1.0 - busy),
             itl_s=step_s / (1.0 - busy),

@@ -12,6 +12,7 @@ from planner.engines.constants import serving_constants
 from planner.errors import FieldError, raise_every
 from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
+from planner.queueing.service import single_server_wait_s
 from planner.records import Accelerator, EngineConstants, Floats, Pool, Scenario
 from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import MemoryBudget, memory
@@ -19,7 +20,7 @@ from planner.roofline.steps import PrefillTime, StepTime, decode_s, mixed_s, pre
 from planner.roofline.worker import Worker, build_worker
 from planner.serving.ranks import prefill_lockstep
 from planner.serving.refusals import pool_refusals
-from planner.serving.tiers import TierAccess, access, queue_wait_s, stored_bytes
+from planner.serving.tiers import TierAccess, access, stored_bytes
 from planner.serving.traffic import Traffic
 from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes
 
@@ -158,7 +159,7 @@ class Role:
         mean = float(weights @ size_bytes)
         scv = float(weights @ size_bytes**2) / mean**2 - 1.0
         load = self.fetch_load(place, size_bytes, replicas)
-        return queue_wait_s(load, mean / place.node_read_bytes_per_s, max(scv, 0.0))
+        return float(single_server_wait_s(load, mean / place.node_read_bytes_per_s, max(scv, 0.0)))
 
     def decode(self, batch_per_worker: Floats) -> StepTime:
         """One decode step at the residents' mean context, unscaled; arrays over batches of the whole worker."""

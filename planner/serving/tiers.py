@@ -44,13 +44,6 @@ def fetch_s(size_bytes: Floats | float, latency_s: float, bytes_per_s: float) ->
     return np.where(size > 0.0, latency_s + size / bytes_per_s, 0.0)
 
 
-def queue_wait_s(load_fraction: float, mean_s: float, scv: float) -> float:
-    """Mean wait for a link that serves one fetch after the other, M/G/1; inf at or above full load (MODELLING §5)."""
-    if load_fraction >= 1.0:
-        return float("inf")
-    return load_fraction * (1.0 + scv) / (2.0 * (1.0 - load_fraction)) * mean_s
-
-
 def drive_writes_per_day(write_bytes_per_s: float, capacity_bytes: float) -> float:
     """How often a day a drive is written full."""
     return write_bytes_per_s * SECONDS_PER_DAY / capacity_bytes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.errors import FieldError
+from planner.queueing.service import single_server_wait_s
 from planner.records import Floats
 from planner.roofline.collectives import LINE_FRACTION, SET_UP_S, exposed_transfer_s
 from planner.serving.role import Role
@@ -65,7 +66,7 @@ def transfer(
     )
     load = traffic.requests_per_s * mean_bytes / line
     mean_s = mean_bytes / rate
-    queue_s = load * (1.0 + scv) / (2.0 * (1.0 - load)) * mean_s if load < 1.0 else np.inf
+    queue_s = float(single_server_wait_s(load, mean_s, scv))
     return Transfer(mean_bytes, rate, exposed_s(prefill, rate), mean_s + SET_UP_S, load, queue_s)
 
 

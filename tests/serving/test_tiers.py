@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from planner import sizing
 from planner.errors import FieldError
+from planner.queueing.service import single_server_wait_s
 from planner.records import Deployment, Floats, KvTier, Lengths, Plan, Pool, Scenario, Sessions, Workload
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.reuse import with_hits
@@ -23,7 +24,6 @@ from planner.serving.tiers import (
     break_even_tokens,
     drive_writes_per_day,
     fetch_s,
-    queue_wait_s,
     stored_bytes,
     units,
 )
@@ -120,9 +120,9 @@ def test_links_share_a_node() -> None:
 @some
 @given(load=st.floats(0.0, 0.99), mean=st.floats(1e-3, 10.0), scv=st.floats(0.0, 5.0))
 def test_waits_for_a_link(load: float, mean: float, scv: float) -> None:
-    assert queue_wait_s(load, mean, scv) >= 0.0
-    assert queue_wait_s(load, mean, 1.0) == pytest.approx(load / (1.0 - load) * mean)  # M/M/1
-    assert queue_wait_s(1.0, mean, scv) == np.inf
+    assert single_server_wait_s(load, mean, scv) >= 0.0
+    assert single_server_wait_s(load, mean, 1.0) == pytest.approx(load / (1.0 - load) * mean)  # M/M/1
+    assert single_server_wait_s(1.0, mean, scv) == np.inf
 
 
 def test_a_published_prompt_from_storage() -> None:

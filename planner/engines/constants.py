@@ -12,6 +12,10 @@ from planner.records import EngineConstants, EngineProfile
 Family = Literal["colocated", "disaggregated"]
 NAMES = tuple(field.name for field in fields(EngineConstants))
 
+# Tokenizing, hashing and finding a cached token, one process of an engine: agent replays with everything in memory
+# (tests/data/measured) take 0.4 s more than their kernels on 75k tokens.
+LOOK_UP_TOKEN_S = 5e-6
+
 # A step is the same physics in both modes, and the measured disaggregated runs are nearly all of one model, with waits
 # for routing in their TTFT: of their own constants only the pooled factors on TTFT carry over to plans (FIDELITY §6).
 _POOLS_TTFT_STEPS_FACTOR, _POOLS_TTFT_SEQUENCE_FACTOR = 1.6, 0.4

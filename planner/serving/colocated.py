@@ -24,6 +24,7 @@ from planner.serving.role import Role
 from planner.serving.traffic import trace_work
 
 REFINEMENTS = 1  # passes that move the linear step law to the batch it is used at
+BATCH_NODES = 32  # where a batch that leads to itself is looked for
 SHORTEST_TOKEN_S = 1e-9
 LONE_BATCH = 1.5
 MEMORY_SIGMAS = 3.1  # batch above its mean that must still fit, as MEMORY_QUANTILE of a normal
@@ -189,13 +190,13 @@ def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> 
     largest = max(role.memory_batch, 2)
     curve = role.decode_curve_s(largest)
     sizes = np.arange(1.0, largest + 1.0)
-    batch = np.broadcast_to(rate / count * traffic.mean_steps * curve[0] * 1.5, shape)
+    batch = np.broadcast_to(_first_settled(role, mode, sizes, curve, rate / count, budget), shape)
     for _ in range(REFINEMENTS + 1):
-        batch = np.clip(np.where(np.isfinite(batch), batch, largest), 1.0, np.minimum(largest, 0.9 * budget))
+        batch = np.clip(batch, 1.0, np.minimum(largest, 0.9 * budget))
         base, slope = _tangent(sizes, curve, batch)
         token_s = _prefill_token_s(role, mode, batch, budget, (base, slope))
         law = _solve(role, mode, rate, base, slope, token_s, budget, count)
-        batch = law.mean_batch
+        batch = np.where(np.isfinite(law.mean_batch), law.mean_batch, batch)
     return ColocatedLaw(role, mode, np.asarray(budgets, dtype=float), np.asarray(replicas, dtype=float), law, token_s)
 
 
@@ -208,6 +209,26 @@ def chained_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats, rough
     budget, count = np.asarray(budgets, dtype=float), np.asarray(replicas, dtype=float)
     law, token_s = ranks_law(role, rate, budget[:, None, None], count[None, :, None] * role.batches, rough)
     return ColocatedLaw(role, mode, budget, count, law, token_s)
+
+
+def _first_settled(role: Role, mode: Mode, sizes: Floats, curve: Floats, rate: Floats, budget: Floats) -> Floats:
+    """Smallest batch that leads to itself or less, of servers with `rate` each; the largest where none does.
+
+    Steps start as often as the prompt tokens beside them leave time, so a batch b leads to (tokens to decode) td(b) /
+    (1 - prompt tokens e(b)) (QUEUEING §4.2).
+    """
+    nodes = np.asarray(np.unique(np.round(np.geomspace(1.0, sizes[-1], BATCH_NODES))), dtype=float)
+    decode_s = np.interp(nodes, sizes, curve)
+    rate, budget = rate[..., None], budget[..., None]
+    if mode == "colocated-whole-prompt":
+        prompt_s = np.asarray(float(role.traffic.input_weights @ role.service_s))
+    else:
+        within, line = np.minimum(nodes, 0.9 * budget), _tangent(sizes, curve, nodes)
+        prompt_s = role.traffic.mean_new_tokens * _prefill_token_s(role, mode, within, budget, line)
+    free = np.maximum(1.0 - rate * prompt_s, 1e-9)
+    settles = rate * role.traffic.mean_steps * decode_s / free <= nodes
+    first = np.where(settles.any(axis=-1), settles.argmax(axis=-1), nodes.size - 1)
+    return np.asarray(nodes[first])
 
 
 def _tangent(sizes: Floats, curve: Floats, batch: Floats) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.engines.constants import serving_constants
+from planner.engines.constants import LOOK_UP_TOKEN_S, serving_constants
 from planner.errors import FieldError, raise_every
 from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
@@ -25,9 +25,6 @@ from planner.serving.traffic import Traffic
 from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes
 
 RoleName = Literal["prefill", "decode", "colocated"]
-# Tokenizing, hashing and finding a cached token, one process of an engine: agent replays with everything in memory
-# (tests/data/measured) take 0.4 s more than their kernels on 75k tokens.
-LOOK_UP_TOKEN_S = 5e-6
 MEMORY_QUANTILE = 0.999  # share of time the KV pool must hold the batch without preemption (QUEUEING §5)
 RESIDENCE_NODES, RESIDENCE_WEIGHTS = np.polynomial.legendre.leggauss(5)
 

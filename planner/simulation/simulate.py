@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.engines.constants import serving_constants
+from planner.engines.constants import LOOK_UP_TOKEN_S, serving_constants
 from planner.engines.memory import RoleName
 from planner.engines.rules import why_not
 from planner.errors import FieldError
@@ -317,6 +317,7 @@ class _Accounts:
         start, prefilled, finished = (np.asarray(x) for x in (ledger.start_s, ledger.prefilled_s, ledger.finished_s))
         chosen = chosen[np.isfinite(start[chosen])]
         own_s = np.maximum(self.prefill.own_prefill_factor * (prefilled - start), self.floor_s)[chosen]
+        own_s += LOOK_UP_TOKEN_S * np.asarray(ledger.cached_tokens)[chosen]
         residual = np.asarray(ledger.residual_s)
         wait_s = (start - run.arrival_s - (0.0 if self.disaggregated else residual))[chosen]
         steps = (run.requests.output_tokens - 1.0)[chosen]

@@ -1,0 +1,45 @@
+"""The batch that a shared pool settles at is the one its step times belong to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import small_scenarios as small
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.records import Deployment, Pool
+from planner.serving.colocated import colocated_law
+from planner.serving.predict import evaluate_at
+from planner.serving.role import build_role
+from planner.serving.traffic import traffic
+from planner.simulation.simulate import Setting, simulate
+
+CACHED = small.scenario(model_id="Qwen/Qwen3-30B-A3B", kv_dtype="fp8", lengths=small.fixed_lengths(50_000.0, 400.0))
+POOL = Pool("h100-sxm", 1, tp=2, token_budget=512)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(rate=st.floats(0.1, 2.5), hits=st.floats(0.5, 0.95))
+def test_decode_steps_of_the_law_are_those_of_the_roofline_at_its_batch(rate: float, hits: float) -> None:
+    workload = replace(CACHED.workload, requests_per_s=rate, prefix_hit_fraction=hits)
+    question = replace(CACHED, workload=workload)
+    role = build_role(question, traffic(workload), "colocated", POOL, small.accelerator("h100-sxm"))
+    law = colocated_law(role, "colocated-chunked", np.array([512.0]), np.array([1.0]))
+    if not law.usable.all() or float(law.mean_batch[0, 0]) < 2.0:
+        return
+    exact_s = float(role.decode(law.mean_batch[0]).total_s[0])
+    assert float(law.law.gaps.decode_s[0, 0, 0]) == pytest.approx(exact_s, rel=0.03)
+
+
+@pytest.mark.slow
+def test_gaps_beside_cached_prompts_are_those_of_a_simulation() -> None:
+    """Experts that wake up with the batch make it grow faster than the load; cached tokens are looked up first."""
+    question = replace(CACHED, workload=replace(CACHED.workload, requests_per_s=1.2, prefix_hit_fraction=0.9))
+    deployment = Deployment("colocated-chunked", POOL)
+    seen = simulate(question, deployment, Setting(requests=4000))
+    told = evaluate_at(question, deployment, traffic(question.workload))
+    assert told.itl_s["mean"] == pytest.approx(seen.statistic("itl", "mean").value, rel=0.12)
+    assert told.ttft_s["mean"] == pytest.approx(seen.statistic("ttft", "mean").value, rel=0.12)

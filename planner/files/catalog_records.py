@@ -26,9 +26,9 @@ _DEFAULT_UNITS = 132
 # The dense peak that the compute fraction of a dtype is of; weight-only formats compute in bf16.
 _PEAK_OF_DTYPE = {
     "fp8": "fp8_dense_flops_per_s", "fp8_block": "fp8_dense_flops_per_s", "mxfp4_fp8": "fp8_dense_flops_per_s",
-    "nvfp4": "fp4_dense_flops_per_s",
+    "nvfp4": "fp4_dense_flops_per_s", "int8_int8": "int8_dense_flops_per_s",
 }  # fmt: skip
-_DTYPES = ("bf16", "fp8", "fp8_block", "nvfp4", "int8", "int4", "mxfp4", "mxfp4_fp8")
+_DTYPES = ("bf16", "fp8", "fp8_block", "nvfp4", "int8", "int8_int8", "int4", "mxfp4", "mxfp4_fp8")
 _ENGINES = ("vllm", "sglang", "tensorrt-llm", "any")
 _TRUSTS = ("high", "medium", "low")
 

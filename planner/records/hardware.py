@@ -35,7 +35,7 @@ class OperatorFit:
     """
 
     operator: str  # gemm, prefill_attention, prefill_mla, decode_attention, decode_mla, experts, all_reduce, …
-    dtype: str  # of weights and compute: bf16, fp8, fp8_block, nvfp4, int8, int4, mxfp4, mxfp4_fp8
+    dtype: str  # of weights and compute: bf16, fp8, fp8_block, nvfp4, int8, int8_int8, int4, mxfp4, mxfp4_fp8
     engine: str  # vllm | sglang | tensorrt-llm | any (the median over engines)
     kv_dtype: str = ""
     head_dim: int = 0  # 0: any

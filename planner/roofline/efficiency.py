@@ -15,6 +15,7 @@ _BORROWED_DTYPES = {
     "fp8": ("fp8_block", "int8", "bf16"),
     "fp8_block": ("fp8", "int8", "bf16"),
     "int8": ("int4", "fp8", "bf16"),
+    "int8_int8": ("fp8", "fp8_block", "bf16"),
     "int4": ("mxfp4", "int8", "bf16"),
     "mxfp4": ("int4", "nvfp4", "mxfp4_fp8", "bf16"),
     "mxfp4_fp8": ("mxfp4", "nvfp4", "int4", "fp8", "bf16"),
@@ -22,7 +23,14 @@ _BORROWED_DTYPES = {
 }
 _USABLE = ("high", "medium")
 _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-_QUANTIZED_ACTIVATIONS = ("fp8", "fp8_block", "nvfp4", "mxfp4_fp8")
+# Kernels that multiply in units of their own, and the dense peak of those; all others compute in bf16.
+_PEAKS = {
+    "fp8": "fp8_dense_flops_per_s",
+    "fp8_block": "fp8_dense_flops_per_s",
+    "mxfp4_fp8": "fp8_dense_flops_per_s",
+    "nvfp4": "fp4_dense_flops_per_s",
+    "int8_int8": "int8_dense_flops_per_s",
+}
 
 
 def choose(
@@ -86,37 +94,33 @@ def _size_distance(measured: int, wanted: int) -> float:
 def compute_dtype(accelerator: Accelerator, dtype: str) -> str:
     """The kernel that weights of `dtype` run through: without units of their own they are dequantized to bf16.
 
-    4-bit weights of the MX kind meet 8-bit activations where the accelerator has 4-bit units (FIDELITY §2).
+    4-bit weights of the MX kind meet 8-bit activations where the accelerator has 4-bit units (FIDELITY §2), and INT8
+    weights INT8 activations where its INT8 units are the faster ones: some parts keep a few for compatibility.
     """
     if dtype in ("fp8", "fp8_block") and accelerator.fp8_dense_flops_per_s is None:
         return "bf16"
+    if dtype == "int8" and (accelerator.int8_dense_flops_per_s or 0.0) > accelerator.bf16_dense_flops_per_s:
+        return "int8_int8"
     if dtype == "nvfp4" and accelerator.fp4_dense_flops_per_s is None:
         return "int4"
     if dtype == "mxfp4" and accelerator.fp4_dense_flops_per_s is not None:
         return "mxfp4_fp8"
-    if dtype == "mxfp4_fp8" and accelerator.fp4_dense_flops_per_s is None:
-        return "mxfp4"
     return dtype
 
 
 def peak_flops_per_s(accelerator: Accelerator, kernel_dtype: str) -> float:
     """Dense peak [FLOP/s] that the fitted fractions of a kernel refer to; weight-only formats compute in bf16."""
-    bf16 = accelerator.bf16_dense_flops_per_s
-    fp8 = accelerator.fp8_dense_flops_per_s or bf16
-    if kernel_dtype in ("fp8", "fp8_block", "mxfp4_fp8"):
-        return fp8
-    if kernel_dtype == "nvfp4":
-        return accelerator.fp4_dense_flops_per_s or fp8
-    return bf16
+    peak: float | None = getattr(accelerator, _PEAKS.get(kernel_dtype, "bf16_dense_flops_per_s"))
+    return peak or accelerator.bf16_dense_flops_per_s
 
 
 def activation_bytes(kernel_dtype: str) -> float:
     """Bytes moved per input activation of a GEMM: 8- and 4-bit kernels read bf16, then write and read a copy (G1)."""
-    return 5.0 if kernel_dtype in _QUANTIZED_ACTIVATIONS else 2.0
+    return 5.0 if quantizes_activations(kernel_dtype) else 2.0
 
 
 def quantizes_activations(kernel_dtype: str) -> bool:
-    return kernel_dtype in _QUANTIZED_ACTIVATIONS
+    return kernel_dtype in _PEAKS
 
 
 def clip_gemm(fit: OperatorFit) -> OperatorFit:

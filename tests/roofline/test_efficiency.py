@@ -8,9 +8,10 @@ import pytest
 import roofline_examples as ex
 
 from planner.errors import FieldError
-from planner.records import OperatorFit
+from planner.records import Accelerator, OperatorFit
 from planner.roofline import efficiency
 from planner.roofline.efficiency import choose
+from planner.roofline.steps import prefill_s, step
 
 
 def fit(engine: str = "any", trust: str = "medium", **keys: object) -> OperatorFit:
@@ -55,14 +56,50 @@ def test_nothing_fits() -> None:
         choose([fit()], "experts", "fp8", "vllm")
 
 
-def test_weights_without_units_of_their_own_run_in_bf16() -> None:
-    assert efficiency.compute_dtype(ex.A100, "fp8") == "bf16"
-    assert efficiency.compute_dtype(ex.H100, "nvfp4") == "int4"
-    assert efficiency.compute_dtype(ex.H100, "mxfp4") == "mxfp4"
-    assert efficiency.compute_dtype(ex.B200, "mxfp4") == "mxfp4_fp8"
-    assert efficiency.peak_flops_per_s(ex.H100, "int4") == 989.4e12
-    assert efficiency.peak_flops_per_s(ex.B200, "nvfp4") == 9000e12
-    assert efficiency.peak_flops_per_s(ex.B200, "mxfp4_fp8") == 4500e12
+AMPERE = replace(ex.A100, int8_dense_flops_per_s=624e12)
+BLACKWELL_ULTRA = replace(ex.B200, int8_dense_flops_per_s=153.5e12)
+CDNA3 = replace(ex.B200, fp4_dense_flops_per_s=None)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "weights", "kernel", "peak"),
+    [
+        (AMPERE, "fp8", "bf16", 312e12),
+        (AMPERE, "fp8_block", "bf16", 312e12),
+        (AMPERE, "int8", "int8_int8", 624e12),
+        (AMPERE, "int4", "int4", 312e12),
+        (AMPERE, "nvfp4", "int4", 312e12),
+        (AMPERE, "mxfp4", "mxfp4", 312e12),
+        (ex.H100, "fp8", "fp8", 1978.9e12),
+        (ex.H100, "int4", "int4", 989.4e12),
+        (ex.H100, "nvfp4", "int4", 989.4e12),
+        (ex.H100, "mxfp4", "mxfp4", 989.4e12),
+        (CDNA3, "mxfp4", "mxfp4", 2250e12),
+        (ex.B200, "nvfp4", "nvfp4", 9000e12),
+        (ex.B200, "mxfp4", "mxfp4_fp8", 4500e12),
+        (ex.B200, "int4", "int4", 2250e12),
+        # INT8 units slower than the bf16 ones: weights are dequantized
+        (BLACKWELL_ULTRA, "int8", "int8", 2250e12),
+    ],
+)
+def test_weights_run_through_what_the_accelerator_has(
+    accelerator: Accelerator, weights: str, kernel: str, peak: float
+) -> None:
+    assert efficiency.compute_dtype(accelerator, weights) == kernel
+    assert efficiency.peak_flops_per_s(accelerator, kernel) == peak
+    assert efficiency.quantizes_activations(kernel) == (peak > accelerator.bf16_dense_flops_per_s)
+
+
+def test_int8_activations_halve_the_time_of_large_products() -> None:
+    """An A100 has 624 INT8 TOP/s and 312 bf16 TFLOP/s. At batch 1 bytes decide, which both formats share."""
+    both, one = (
+        ex.worker(ex.LLAMA_70B, "int8", tp=8, accelerator=replace(AMPERE, int8_dense_flops_per_s=peak))
+        for peak in (624e12, None)
+    )
+    long, alone = (float(prefill_s(worker, 8192.0, 8192.0).parts.weights_and_gemm_s) for worker in (both, one))
+    assert 0.5 <= long / alone < 0.62
+    first, second = (float(step(worker, 1.0, 1000.0).weights_and_gemm_s) for worker in (both, one))
+    assert first == pytest.approx(second, rel=0.02)
 
 
 def test_products_never_pass_the_peak() -> None:

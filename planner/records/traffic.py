@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +70,8 @@ class PromptBlocks:
     Request r holds ids[offsets[r]:offsets[r + 1]]; `block_tokens` is None where blocks have no fixed size.
     """
 
-    ids: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    ids: NDArray[np.integer[Any]]
+    offsets: NDArray[np.integer[Any]]
     block_tokens: int | None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer[Any]]
 
 _TOGETHER = 200_000  # elements that are parted in one go
 

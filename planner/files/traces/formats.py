@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -98,23 +99,40 @@ SESSION = Format("sessions", "t", "in", "out", seconds, ids="hash_ids")
 SERVEGEN = Format("ServeGen", "window start", "input_tokens", "output_tokens", seconds)
 RAGPULSE_SEGMENTS = ("sys_prompt", "passages_ids", "history", "web_search", "user_input")
 
+_JSON_COLUMNS = {*MOONCAKE.columns, MOONCAKE.ids, *TRACELAB.columns, TRACELAB.cached}
+
 KNOWN = "; ".join(
     [
-        *(f"{known.name} ({', '.join(filter(None, known.columns))})" for known in (*CSV_FORMATS, MOONCAKE, TRACELAB)),
+        *dict.fromkeys(
+            f"{known.name} ({', '.join(filter(None, known.columns))})" for known in (*CSV_FORMATS, MOONCAKE, TRACELAB)
+        ),
         "agent sessions (one JSON object with requests: t, in, out)",
         "ServeGen (NAME-trace.csv beside NAME-dataset.json)",
     ]
 )
 
 
-def matching_csv(header: list[str]) -> Format | None:
-    return next((known for known in CSV_FORMATS if known.needed <= set(header)), None)
+def bare(column: str) -> str:
+    """A column's name without case, spaces, dashes and underscores: names that agree in the rest are one."""
+    return re.sub(r"[\s_-]+", "", column).casefold()
+
+
+def matching_csv(header: Iterable[str]) -> Format | None:
+    names = set(map(bare, header))
+    return next((known for known in CSV_FORMATS if set(map(bare, known.needed)) <= names), None)
 
 
 def matching_json(first: dict[str, Any]) -> Format | None:
+    """The format of a row whose keys are spelled as `renamed` says."""
     if first.keys() >= TRACELAB.needed:
         return TRACELAB
     if first.keys() >= MOONCAKE.needed:
         segments = isinstance(first.get(RAGPULSE.ids), dict) or isinstance(first["timestamp"], str)
         return RAGPULSE if segments else MOONCAKE
     return None
+
+
+def renamed(first: dict[str, Any]) -> dict[str, str]:
+    """Keys of a row that are those of a format in another spelling, and what the format calls them."""
+    known = {bare(name): name for name in _JSON_COLUMNS if name not in first}
+    return {key: known[bare(key)] for key in first if bare(key) in known}

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from planner.errors import Fault, InputError
 from planner.files.traces.agents import is_session, read_session
+from planner.files.traces.json_rows import Numbered, json_object
 from planner.files.traces.rows import Rows
 from planner.files.traces.servegen import columns_of, is_servegen, read_servegen
 from planner.files.traces.source import Lines
-from planner.files.traces.tables import Numbered, json_object, read_csv, read_json_lines, split_csv
+from planner.files.traces.tables import NO_ROWS, read_csv, read_json_array, read_json_lines, split_csv
 
 
 def read_all(paths: tuple[Path, ...]) -> list[Rows]:
@@ -48,7 +49,9 @@ def read(path: Path) -> Rows:
     line, text = next(((number, text) for number, text in lines if text.strip()), (0, ""))
     if not line:
         raise InputError([Fault("is empty; want a trace of requests", source.name)])
-    if text.lstrip()[0] in "{[":
+    if text.lstrip()[0] == "[":
+        return read_json_array(source, line, text, lines)
+    if text.lstrip()[0] == "{":
         return _read_json(source, line, text, lines)
     if is_servegen(split_csv(text, source.name, line)):
         return read_servegen(source, path, line, text, lines)
@@ -63,7 +66,7 @@ def _read_json(source: Lines, line: int, text: str, rest: Numbered) -> Rows:
     if document is None and text.strip() == "{":  # one object over many lines
         document = _whole(text, rest)
     if document is None:
-        raise InputError([Fault("is not JSON lines; want one JSON object a line", source.name, line)])
+        raise InputError([Fault(NO_ROWS, source.name, line)])
     if is_session(document):
         more = next((number for number, other in rest if other.strip()), None)
         if more is not None:

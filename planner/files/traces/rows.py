@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.errors import Fault, InputError
-from planner.files.traces.formats import MOST_TIME_S, MOST_TOKENS, RAGPULSE, Format, milliseconds, seconds, tokens
+from planner.files.traces.formats import MOST_TIME_S, MOST_TOKENS, Format, milliseconds, seconds, tokens
+from planner.files.traces.json_rows import Several
 from planner.records import Floats, Note
 from planner.units import shown
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer[Any]]
 
-_PIECE = 20_000  # rows that are converted at once
+_PIECE, _PIECE_IDS = 20_000, 1_000_000  # rows and ids that are converted at once
 _MOST_FAULTS = 10
 
 Cells = tuple[Any, Any, Any]  # of the time, input and output columns
@@ -53,6 +53,7 @@ class Gatherer:
     lines: list[int] = field(default_factory=list)
     cached: list[Any] = field(default_factory=list)
     ids: array[int] = field(default_factory=lambda: array("q"))
+    id_pieces: list[Ints] = field(default_factory=list)
     sizes: array[int] = field(default_factory=lambda: array("q"))
     pieces: list[tuple[Floats, Floats, Floats, Ints]] = field(default_factory=list)
     cached_pieces: list[Floats] = field(default_factory=list)
@@ -70,27 +71,19 @@ class Gatherer:
         if len(self.cells) >= _PIECE:
             self._convert()
 
-    def extend(self, lines: list[int], found: list[dict[str, Any]]) -> bool:
-        """Several rows in one go; False, and none of them, where one needs a look of its own."""
+    def extend(self, found: Several) -> None:
+        """Several rows in one go; where there are ids, they stand apart."""
         form = self.form
-        if self.has_ids and form is RAGPULSE:
-            return False
-        try:
-            cells = [(row[form.time], row[form.input], row[form.output]) for row in found]
-            cached = [row[form.cached] for row in found] if form.cached else []
-            ids = [row[form.ids] for row in found] if self.has_ids else []
-            if any(type(run) is not list for run in ids):
-                return False
-            self.ids.fromlist(list(chain.from_iterable(ids)))
-        except (KeyError, TypeError, OverflowError):
-            return False
-        self.sizes.extend(map(len, ids))
-        self.cells += cells
-        self.lines += lines
-        self.cached += cached
+        self.cells += [(row.get(form.time), row.get(form.input), row.get(form.output)) for row in found.rows]
+        self.lines += found.lines
+        if form.cached:
+            self.cached += [row.get(form.cached) for row in found.rows]
+        if found.ids is not None:
+            self._flush_ids()
+            self.id_pieces += [_narrow(found.ids[0])] * (found.ids[0].size > 0)
+            self.sizes.extend(found.ids[1])
         if len(self.cells) >= _PIECE:
             self._convert()
-        return True
 
     def fault(self, line: int, message: str) -> None:
         self.faulty += 1
@@ -100,6 +93,7 @@ class Gatherer:
     def done(self, sha256: str, block_tokens: int | None = None, *, local_ids: bool = False) -> Rows:
         """All rows. Raises InputError with up to ten faults and the number of the others, or when there is no row."""
         self._convert()
+        self._flush_ids()
         if self.faulty:
             found = sorted(self.faults, key=lambda fault: fault.line)
             more = self.faulty - len(found)
@@ -115,8 +109,8 @@ class Gatherer:
             input_tokens=inputs,
             output_tokens=outputs,
             lines=lines,
-            blocks=np.array(self.ids, dtype=np.int64) if self.ids else None,
-            sizes=np.array(self.sizes, dtype=np.int64) if self.ids else None,
+            blocks=np.concatenate(self.id_pieces) if self.id_pieces else None,
+            sizes=np.array(self.sizes, dtype=np.int64) if self.id_pieces else None,
             block_tokens=block_tokens,
             cached_tokens=np.concatenate(self.cached_pieces) if self.form.cached else None,
             local_ids=local_ids,
@@ -124,6 +118,9 @@ class Gatherer:
 
     def _add_ids(self, line: int, ids: Any) -> bool:
         before = len(self.ids)
+        if before >= _PIECE_IDS:
+            self._flush_ids()
+            before = 0
         try:
             self.ids.fromlist(ids)
         except (TypeError, OverflowError):
@@ -131,6 +128,11 @@ class Gatherer:
             return False
         self.sizes.append(len(self.ids) - before)
         return True
+
+    def _flush_ids(self) -> None:
+        if self.ids:
+            self.id_pieces.append(_narrow(np.array(self.ids, dtype=np.int64)))
+            self.ids = array("q")
 
     def _convert(self) -> None:
         """The rows waiting, all at once; one by one where some cannot be read."""
@@ -175,6 +177,13 @@ class Gatherer:
             tokens(cell)
         except (ValueError, TypeError, OverflowError):
             self.fault(line, f"{self.form.cached} is {shown(cell)}; want a whole number of tokens")
+
+
+def _narrow(ids: Ints) -> Ints:
+    """The same numbers in half the memory, where they fit."""
+    kind = np.iinfo(np.int32)
+    fits = not ids.size or (ids.min() >= kind.min and ids.max() <= kind.max)
+    return ids.astype(np.int32) if fits else ids
 
 
 def _token_column(cells: Any) -> Floats:

@@ -18,9 +18,10 @@ import numpy as np
 from planner.errors import Fault, InputError
 from planner.files.reading import decode, read_bytes, sha256
 from planner.files.traces.formats import SERVEGEN, seconds
+from planner.files.traces.json_rows import Numbered
 from planner.files.traces.rows import Rows
 from planner.files.traces.source import Lines
-from planner.files.traces.tables import Numbered, split_csv
+from planner.files.traces.tables import split_csv
 from planner.records import Floats, Note
 from planner.units import shown
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from planner.cli.options import CatalogOption, Format, FormatOption
+from planner.cli.options import CatalogOption, FormatOption, quantity
 from planner.cli.plots import PlotOption, check_plots
 
 if TYPE_CHECKING:
     from planner.records import ModelShape
-    from planner.render.text import Pen
 
 FINDINGS = 1
 HEADER = "Written by planner model import. Keys: models/README.md"
@@ -25,57 +23,23 @@ ReferenceArgument = Annotated[
 ]
 
 
-class Sort(enum.StrEnum):
-    """What accelerators are listed by; the best first."""
-
-    id = "id"
-    memory = "memory"
-    hbm_bandwidth = "hbm_bandwidth"
-    bf16 = "bf16"
-    fp8 = "fp8"
-    fp4 = "fp4"
-    scaleup = "scaleup"
-    price = "price"
-
-
-class ModelKind(enum.StrEnum):
-    """Which models are listed."""
-
-    dense = "dense"
-    moe = "moe"
-    mla = "mla"
-    sliding = "sliding"
-    hybrid = "hybrid"
-
-
-class SchemaKind(enum.StrEnum):
-    """Which file a schema is of."""
-
-    hardware = "hardware"
-    model = "model"
-    scenario = "scenario"
-    result = "result"
-
-
-class Draft(enum.StrEnum):
-    """Which words a schema is written in."""
-
-    seven = "7"
-    new = "2020-12"
-
+Sort = Literal["id", "memory", "hbm_bandwidth", "bf16", "fp8", "fp4", "scaleup", "price"]
+ModelKind = Literal["dense", "moe", "mla", "sliding", "hybrid"]
+SchemaKind = Literal["hardware", "model", "scenario", "result"]
 
 # -------------------------------------------------------------------------------------------------------- accelerators
 
 
 def hardware_list(
-    sort: Annotated[Sort, typer.Option("--sort", help="What to sort by, the best first.")] = Sort.id,
+    sort: Annotated[Sort, typer.Option("--sort", help="What to sort by, the best first.")] = "id",
     systems: Annotated[
         bool, typer.Option("--systems", help="List nodes, racks and slices, by id, instead of accelerators.")
     ] = False,
-    shape: FormatOption = Format.table,
+    shape: FormatOption = "table",
     catalog: CatalogOption = None,
 ) -> int:
     """List the accelerators of the catalog, or the systems they come in."""
+    from planner.cli.formats import write
     from planner.files.catalog import Catalog, listing
     from planner.render.catalog import hardware_list_text, system_list_text
 
@@ -84,24 +48,24 @@ def hardware_list(
 
         opened = Catalog(tuple(catalog or ()))
         documents = [system_document(opened.system(name)) for name in opened.system_ids()]
-        _write(shape, documents, lambda pen: system_list_text(documents, pen))
+        write(documents, shape, None, system_list_text)
         return 0
     entries = sorted(_short(listing(tuple(catalog or ()))), key=lambda entry: _rank(entry, sort))
-    _write(shape, entries, lambda pen: hardware_list_text(entries, pen))
+    write(entries, shape, None, hardware_list_text)
     return 0
 
 
 def _rank(entry: dict[str, Any], sort: Sort) -> tuple[bool, float, str]:
     """What is not known comes last; of prices the least comes first, of everything else the most."""
     fields = {
-        Sort.memory: "memory_bytes",
-        Sort.hbm_bandwidth: "memory_bytes_per_s",
-        Sort.bf16: "bf16_dense_flops_per_s",
-        Sort.fp8: "fp8_dense_flops_per_s",
-        Sort.fp4: "fp4_dense_flops_per_s",
-        Sort.scaleup: "scaleup_bytes_per_s",
+        "memory": "memory_bytes",
+        "hbm_bandwidth": "memory_bytes_per_s",
+        "bf16": "bf16_dense_flops_per_s",
+        "fp8": "fp8_dense_flops_per_s",
+        "fp4": "fp4_dense_flops_per_s",
+        "scaleup": "scaleup_bytes_per_s",
     }
-    if sort is Sort.price:
+    if sort == "price":
         price = min(entry["usd_per_hour"].values(), default=None)
         return price is None, price or 0.0, entry["id"]
     value = entry[fields[sort]] if sort in fields else 0.0
@@ -112,15 +76,17 @@ def hardware_show(
     name: Annotated[
         str, typer.Argument(metavar="ID", help="An accelerator or system of `planner hardware list`, or an alias.")
     ],
-    shape: FormatOption = Format.table,
+    shape: FormatOption = "table",
     plot: PlotOption = None,
     catalog: CatalogOption = None,
 ) -> int:
     """Show every value of an accelerator or a system with its unit, source, date and kind."""
+    from planner.cli.formats import write
     from planner.errors import InputError
     from planner.files.catalog import Catalog
     from planner.files.nearest import did_you_mean
     from planner.render.catalog import hardware_text, system_text
+    from planner.render.figures.catalog import hardware_figures
     from planner.review.catalog import hardware_document, system_document
 
     plots = check_plots(plot, None, ["roofline"], shape=shape)
@@ -128,8 +94,7 @@ def hardware_show(
     if name in opened.system_ids():
         if plots.files:
             raise InputError(f"--plot: {name} is a system; give one of its accelerators")
-        found = system_document(opened.system(name))
-        _write(shape, found, lambda pen: system_text(found, pen))
+        write(system_document(opened.system(name)), shape, None, system_text)
         return 0
     try:
         accelerator = opened.accelerator(name)
@@ -137,20 +102,15 @@ def hardware_show(
         near = did_you_mean(name, (*opened.accelerator_ids(), *opened.system_ids()))
         raise InputError(f'unknown accelerator "{name}"; {near}') from None
     document = hardware_document(accelerator)
-    figures = []
-    if plots.files:
-        from planner.render.figures.catalog import hardware_figures
-
-        figures = hardware_figures(document)
-        plots.write(figures, f"planner hardware: {document['id']}")
-    _write(shape, document, lambda pen: hardware_text(document, pen))
+    figures = plots.draw(hardware_figures, document, f"planner hardware: {document['id']}")
+    write(document, shape, None, hardware_text)
     plots.show(figures)
     return 0
 
 
 def hardware_lint(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Catalog folders, or files of one.")],
-    shape: FormatOption = Format.table,
+    shape: FormatOption = "table",
 ) -> int:
     """Check catalog files.
 
@@ -161,10 +121,11 @@ def hardware_lint(
     """
     from dataclasses import asdict
 
+    from planner.cli.formats import write
     from planner.files.catalog_lint import lint_all
 
     found = lint_all(paths)
-    _write(shape, [asdict(fault) for fault in found], lambda _: "".join(f"{fault}\n" for fault in found))
+    write([asdict(fault) for fault in found], shape, None, lambda *_: "".join(f"{fault}\n" for fault in found))
     return FINDINGS if found else 0
 
 
@@ -173,22 +134,23 @@ def hardware_lint(
 
 def model_list(
     kind: Annotated[ModelKind | None, typer.Option("--kind", help="Only models of this kind.")] = None,
-    shape: FormatOption = Format.table,
+    shape: FormatOption = "table",
     catalog: CatalogOption = None,
 ) -> int:
     """List the models of the catalog."""
+    from planner.cli.formats import write
     from planner.files.models import of_kind, summaries
     from planner.render.catalog import model_list_text
 
     listed = summaries(tuple(catalog or ()))
-    entries = _short([summary for summary in listed if kind is None or of_kind(summary, kind.value)])
-    _write(shape, entries, lambda pen: model_list_text(entries, pen))
+    entries = _short([summary for summary in listed if kind is None or of_kind(summary, kind)])
+    write(entries, shape, None, model_list_text)
     return 0
 
 
 def model_show(
     reference: ReferenceArgument,
-    shape: FormatOption = Format.table,
+    shape: FormatOption = "table",
     kv_dtype: KvOption = "bf16",
     tokens_for: Annotated[
         str | None,
@@ -198,17 +160,14 @@ def model_show(
     catalog: CatalogOption = None,
 ) -> int:
     """Show what a model takes: parameters, layers, KV bytes per token, weights per format, ways to split it."""
+    from planner.cli.formats import write
     from planner.render.catalog import model_text
+    from planner.render.figures.catalog import model_figures
 
     plots = check_plots(plot, None, ["weights"], shape=shape)
     document = _model_document(_load(reference, catalog), kv_dtype, tokens_for)
-    figures = []
-    if plots.files:
-        from planner.render.figures.catalog import model_figures
-
-        figures = model_figures(document)
-        plots.write(figures, f"planner model: {document['id']}")
-    _write(shape, document, lambda pen: model_text(document, pen))
+    figures = plots.draw(model_figures, document, f"planner model: {document['id']}")
+    write(document, shape, None, model_text)
     plots.show(figures)
     return 0
 
@@ -258,14 +217,10 @@ def _load(reference: str, catalog: list[Path] | None) -> ModelShape:
 
 
 def _model_document(shape: ModelShape, kv_dtype: str, tokens_for: str | None) -> dict[str, Any]:
-    from planner import units
     from planner.errors import FieldError, InputError
     from planner.review.catalog import model_document
 
-    try:
-        budget = None if tokens_for is None else units.parse(tokens_for, "bytes")
-    except ValueError as error:
-        raise InputError(f"--tokens-for: {error}") from None
+    budget = None if tokens_for is None else quantity("--tokens-for", tokens_for, "bytes")
     try:
         return model_document(shape, kv_dtype, budget)
     except FieldError as error:
@@ -278,7 +233,9 @@ def _model_document(shape: ModelShape, kv_dtype: str, tokens_for: str | None) ->
 
 def schema(
     kind: Annotated[SchemaKind, typer.Argument(metavar="KIND", help="scenario, hardware, model or result.")],
-    draft: Annotated[Draft, typer.Option("--draft", help="Of JSON Schema; editors read draft 7.")] = Draft.seven,
+    draft: Annotated[
+        Literal["7", "2020-12"], typer.Option("--draft", help="Of JSON Schema; editors read draft 7.")
+    ] = "7",
 ) -> int:
     """Print the JSON Schema of a file, for completion and checks in editors and programs."""
     from planner.cli.streams import write_result
@@ -286,13 +243,13 @@ def schema(
     from planner.files.catalog_schema import schema as schema_of
     from planner.render.json import to_json
 
-    if kind is SchemaKind.result:
+    if kind == "result":
         from planner.review.result_schema import result_schema as of_result
 
         found = of_result()
     else:
-        found = schema_of(kind.value)
-    write_result(lambda _: to_json(as_draft(found, draft.value)), None)
+        found = schema_of(kind)
+    write_result(lambda _: to_json(as_draft(found, draft)), None)
     return 0
 
 
@@ -301,13 +258,3 @@ def _short(entries: Sequence[Any]) -> list[dict[str, Any]]:
     from dataclasses import asdict
 
     return [{name: value for name, value in asdict(entry).items() if name != "path"} for entry in entries]
-
-
-def _write(shape: Format, values: Any, text: Callable[[Pen], str]) -> None:
-    from planner.cli.streams import write_result
-    from planner.render.json import to_json
-
-    if shape is Format.json:
-        write_result(lambda _: to_json(values), None)
-    else:
-        write_result(lambda seen: text(seen.pen), None)

@@ -14,7 +14,6 @@ from planner.cli.many import answers, usable_cores
 from planner.cli.money import currency_of
 from planner.cli.options import (
     CatalogOption,
-    CheckFormat,
     CheckFormatOption,
     CurrencyOption,
     OutOption,
@@ -24,7 +23,7 @@ from planner.cli.options import (
 
 if TYPE_CHECKING:
     from planner.files.catalog import Catalog
-    from planner.records import Check, Plan, Scenario
+    from planner.records import Plan, Scenario
 
 FAILED, INPUT, BUG = 1, 2, 3
 
@@ -55,7 +54,7 @@ def check(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, max=256, show_default="cores", help="Processes at most.")
     ] = None,
-    shape: CheckFormatOption = CheckFormat.table,
+    shape: CheckFormatOption = "table",
     out: OutOption = None,
     catalog: CatalogOption = None,
     currency: CurrencyOption = "",
@@ -73,7 +72,7 @@ def check(
     """
     from planner.cli.formats import write_document
 
-    money = currency_of(currency, shape.value)
+    money = currency_of(currency, shape)
     old = _baseline(baseline)
     work = partial(outcome, catalog=tuple(catalog or ()), baseline=old, witness=witness)
     found = list(answers(work, _once(scenarios), jobs or usable_cores(), warm))
@@ -81,8 +80,8 @@ def check(
 
     broken = [{"scenario": one.scenario, "faults": list(one.faults)} for one in found if one.result is None]
     result = gate_document([one.result for one in found if one.result is not None], broken, strict)
-    shown = _without_faults(result) if shape is CheckFormat.table else result
-    write_document(shown, shape.value, out, verbose, quiet, money)
+    shown = _without_faults(result) if shape == "table" else result
+    write_document(shown, shape, out, verbose, quiet, money)
     if quiet < 2:
         _tell_faults(found)
     _raise_bug(found)
@@ -159,22 +158,17 @@ def outcome(path: Path, catalog: tuple[Path, ...], baseline: Document | None, wi
 
 
 def _result(path: Path, catalog: tuple[Path, ...], baseline: Document | None, witness: bool) -> Document:
-    from planner.cli.size import judge
-    from planner.errors import FieldError, InputError
-    from planner.files.scenario import field_faults, load_scenario
-    from planner.files.yamlfile import load
+    from planner.cli.reading import judge, placed, plan_of
+    from planner.files.scenario import load_scenario
 
-    try:
-        scenario = load_scenario(path, catalog, lambda dirs: _opened(tuple(dirs)), judge)
-        old = _of_baseline(scenario, baseline)
-        from planner import sizing
-        from planner.review.document import document
+    scenario = load_scenario(path, catalog, lambda dirs: _opened(tuple(dirs)), judge)
+    old = _of_baseline(scenario, baseline)
+    plan = plan_of(scenario, path)
+    from planner.review.document import document
 
-        plan = sizing.evaluate(scenario) if scenario.deployment is not None else sizing.size(scenario)
-        result = document(plan, old)
+    result = document(plan, old)
+    with placed(path):
         return _witnessed(plan, result) if witness else result
-    except FieldError as error:
-        raise InputError(field_faults(load(path), error)) from error
 
 
 def _witnessed(plan: Plan, result: Document) -> Document:
@@ -199,8 +193,4 @@ def _of_baseline(scenario: Scenario, baseline: Document | None) -> Document | No
     if not needed:
         return found
     reason = "needs --baseline RESULT.json" if baseline is None else "the baseline holds no result of this scenario"
-    raise InputError([Fault(f"{_quoted(check)}: {reason}", check.path, check.line, check.column) for check in needed])
-
-
-def _quoted(check: Check) -> str:
-    return f'"{check.text}"'
+    raise InputError([Fault(f'"{one.text}": {reason}', one.path, one.line, one.column) for one in needed])

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from planner.cli.options import CatalogOption, OutOption
-
-if TYPE_CHECKING:
-    from planner.cli.streams import Screen
 
 DENSE, LATENT = "meta-llama/Llama-3.1-70B", "deepseek-ai/DeepSeek-V3"
 ACCELERATOR, LARGE, ENGINE = "h100-sxm", "h200-sxm", "vllm"
 NETWORK_BYTES_PER_S = 50e9  # 400 Gb/s per accelerator
 
 
-class ClaimsFormat(enum.StrEnum):
-    """How the claims are written."""
-
-    table = "table"
-    json = "json"
-    markdown = "markdown"
-
-
 def claims(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="One claim; all of them by default.")] = "",
     shape: Annotated[
-        ClaimsFormat, typer.Option("--format", help="table for people, json for programs, markdown for docs/claims.md.")
-    ] = ClaimsFormat.table,
+        Literal["table", "json", "markdown"],
+        typer.Option("--format", help="table for people, json for programs, markdown for docs/claims.md."),
+    ] = "table",
     out: OutOption = None,
     catalog: CatalogOption = None,
 ) -> int:
@@ -40,17 +29,18 @@ def claims(
 
     Exit code 0 whatever the verdicts, 2 for a claim that does not exist.
     """
-    from planner.cli.streams import write_result
-    from planner.errors import Fault, InputError
+    from planner.cli.formats import write
+    from planner.errors import InputError
     from planner.files.catalog import Catalog
     from planner.files.models import load_model
     from planner.files.nearest import did_you_mean
+    from planner.render.claims import to_document, to_markdown, to_text
     from planner.sizing.claims import CLAIMS
     from planner.sizing.claims import claims as computed
     from planner.sizing.claims.bench import Bench
 
     if name and name not in CLAIMS:
-        raise InputError([Fault(f'"{name}" is no claim; {did_you_mean(name, CLAIMS)}')])
+        raise InputError(f'"{name}" is no claim; {did_you_mean(name, CLAIMS)}')
     folders = tuple(catalog or ())
     opened = Catalog(folders)
     bench = Bench(
@@ -61,16 +51,5 @@ def claims(
         engine=opened.engine(ENGINE),
         network_bytes_per_s=NETWORK_BYTES_PER_S,
     )
-    found = computed(bench, name)
-
-    def render(screen: Screen) -> str:
-        from planner.render import claims as text
-
-        if shape is ClaimsFormat.json:
-            return text.to_document(found)
-        if shape is ClaimsFormat.markdown:
-            return text.to_markdown(found)
-        return text.to_text(found, screen.pen)
-
-    write_result(render, out)
+    write(computed(bench, name), shape, out, to_text, {"json": to_document, "markdown": to_markdown})
     return 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import enum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,21 +15,14 @@ DIFFERENT = 1
 Document = dict[str, Any]
 
 
-class DiffFormat(enum.StrEnum):
-    """How a difference is written."""
-
-    table = "table"
-    json = "json"
-    markdown = "markdown"
-
-
 def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A result, JSON, or a scenario, YAML.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The same, later.")],
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 when anything differs, as git does.")] = False,
     shape: Annotated[
-        DiffFormat, typer.Option("--format", help="table for people, json for programs, markdown for a comment.")
-    ] = DiffFormat.table,
+        Literal["table", "json", "markdown"],
+        typer.Option("--format", help="table for people, json for programs, markdown for a comment."),
+    ] = "table",
     out: OutOption = None,
     catalog: CatalogOption = None,
     verbose: VerboseOption = 0,
@@ -43,39 +36,20 @@ def diff(
 
     Exit code 0; with --exit-code 1 when anything differs. 2 when a file cannot be read.
     """
-    from planner.cli.reading import trusted
-    from planner.cli.streams import tell, write_result
+    from planner.cli.formats import write
+    from planner.cli.reading import document_of, trusted
+    from planner.cli.streams import tell
+    from planner.render.diff import diff_markdown, diff_text, headline
 
-    ours, theirs = _read(old, catalog), _read(new, catalog)
+    ours, theirs = document_of(old, catalog), document_of(new, catalog)
     with trusted(old, new):
         document = _compared(ours, theirs, str(old), str(new))
-        if out is not None or quiet < 2:
-            write_result(_renderer(document, shape, verbose, quiet), out)
+        table = partial(diff_text, every=verbose > 0, notes=not quiet)
+        write(document, shape, out, table, {"markdown": diff_markdown}, quiet)
     if out is not None and quiet < 2:
-        from planner.render.diff import headline
-
         for one in document.get("diffs", [document]):
             tell(f"{headline(one)}  ({out})")
     return DIFFERENT if exit_code and document["verdict"] != "unchanged" else 0
-
-
-def _renderer(document: Document, shape: DiffFormat, verbose: int, quiet: int) -> Any:
-    from planner.render.diff import diff_markdown, diff_text
-    from planner.render.json import to_json
-
-    if shape is DiffFormat.json:
-        return lambda _: to_json(document)
-    if shape is DiffFormat.markdown:
-        return lambda _: diff_markdown(document)
-    shown = {**document, "notes": []} if quiet else document
-    return lambda seen: diff_text(shown, seen.pen, every=verbose > 0)
-
-
-def _read(path: Path, catalog: list[Path] | None) -> list[Document]:
-    """The results of a file; a scenario gives one."""
-    from planner.cli.reading import document_of
-
-    return document_of(path, tuple(catalog or ()))
 
 
 def _compared(old: list[Document], new: list[Document], old_name: str, new_name: str) -> Document:

@@ -20,7 +20,7 @@ def explain(
     listing: Annotated[
         bool, typer.Option("--list", help="List the numbers of RESULT with their formulas; all formulas without one.")
     ] = False,
-    shape: FormatOption = Format.table,
+    shape: FormatOption = "table",
     out: OutOption = None,
     catalog: CatalogOption = None,
 ) -> int:
@@ -37,62 +37,48 @@ def explain(
         return _list(result, shape, out, catalog)
     if result is None or field is None:
         raise InputError("explain wants a RESULT and a FIELD, or --list")
+    from planner.cli.formats import write
     from planner.cli.reading import trusted
     from planner.render.explain import explain_text
-    from planner.review.explain import explain_document
 
     found = _one(result, catalog)
     with trusted(result):
-        document = _explained(explain_document, found, field, str(result))
-        _write(document, explain_text, shape, out)
+        write(_explained(found, field, str(result)), shape, out, explain_text)
     return 0
 
 
-def _explained(make: Any, document: dict[str, Any], field: str, name: str) -> dict[str, Any]:
+def _explained(document: dict[str, Any], field: str, name: str) -> dict[str, Any]:
     from planner.errors import Fault, InputError
     from planner.files.nearest import did_you_mean
-    from planner.review.explain import UnknownField
+    from planner.review.explain import UnknownField, explain_document
     from planner.units import shown
 
     try:
-        found: dict[str, Any] = make(document, field)
+        return explain_document(document, field)
     except UnknownField as error:
         if field in error.known:
             raise InputError([Fault(f"{shown(field)} is not known in this result", name)]) from None
         near = did_you_mean(field, error.known)
         raise InputError([Fault(f"{shown(field)} is no number of this result; {near}", name)]) from None
-    return found
 
 
 def _list(result: Path | None, shape: Format, out: Path | None, catalog: list[Path] | None) -> int:
+    from planner.cli.formats import write
     from planner.cli.reading import trusted
     from planner.render.explain import fields_text, formulas_text
     from planner.review.explain import listed
 
     if result is None:
-        _write(listed(), formulas_text, shape, out)
+        write(listed(), shape, out, formulas_text)
         return 0
     found = _one(result, catalog)
     with trusted(result):
-        _write(listed(found), fields_text, shape, out)
+        write(listed(found), shape, out, fields_text)
     return 0
 
 
 def _one(path: Path, catalog: list[Path] | None) -> dict[str, Any]:
     from planner.cli.reading import document_of
-    from planner.errors import Fault, InputError
+    from planner.files.results import only_one
 
-    found = document_of(path, tuple(catalog or ()))
-    if len(found) != 1:
-        raise InputError([Fault(f"holds {len(found)} results; want a file with one", str(path))])
-    return found[0]
-
-
-def _write(document: Any, text: Any, shape: Format, out: Path | None) -> None:
-    from planner.cli.streams import write_result
-    from planner.render.json import to_json
-
-    if shape is Format.json:
-        write_result(lambda _: to_json(document), out)
-    else:
-        write_result(lambda seen: text(document, seen.pen), out)
+    return only_one(document_of(path, catalog), path)

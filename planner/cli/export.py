@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from planner.cli.options import CatalogOption, QuietOption
 
-if TYPE_CHECKING:
-    pass
-
 NOTHING_FITS = 1
 
 
-class TargetName(enum.StrEnum):
-    """What launch files are written for."""
-
-    vllm = "vllm"
-    sglang = "sglang"
-    tensorrt_llm = "tensorrt-llm"
-    dynamo = "dynamo"
-    llm_d = "llm-d"
-    kserve = "kserve"
-
-
-class ConnectorName(enum.StrEnum):
-    """What moves KV caches from prefill to decode workers."""
-
-    nixl = "nixl"
-    mooncake = "mooncake"
-    lmcache = "lmcache"
+TargetName = Literal["vllm", "sglang", "tensorrt-llm", "dynamo", "llm-d", "kserve"]
 
 
 def export(
@@ -44,7 +24,8 @@ def export(
         str, typer.Option("--engine-version", metavar="V", help="Version of the engine; else the catalog's.")
     ] = "",
     connector: Annotated[
-        ConnectorName | None, typer.Option("--connector", help="What moves caches; else the target's usual one.")
+        Literal["nixl", "mooncake", "lmcache"] | None,
+        typer.Option("--connector", help="What moves caches; else the target's usual one."),
     ] = None,
     catalog: CatalogOption = None,
     quiet: QuietOption = 0,
@@ -61,15 +42,9 @@ def export(
     from planner.cli.streams import tell
     from planner.export.bundle import TARGETS
 
-    target = TARGETS[to.value]
+    target = TARGETS[to]
     try:
-        files, told = planned(
-            source,
-            target,
-            connector.value if connector else "",
-            engine_version,
-            tuple(catalog or ()),
-        )
+        files, told = planned(source, target, connector or "", engine_version, tuple(catalog or ()))
     except Refused as refusal:
         tell(str(refusal))
         return NOTHING_FITS

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +37,7 @@ def planned(
     """
     from planner.export.bundle import bundle
     from planner.export.launch import launch
+    from planner.files.results import believed_whole
     from planner.render.json import to_json
 
     connector = _connector(target, connector)
@@ -46,23 +45,13 @@ def planned(
         document, told = _of_result(source, target, connector, version, catalog)
     else:
         document, told = _of_scenario(source, target, connector, version, catalog)
-    with _whole(source):
+    with believed_whole(source):
         _refuse_infeasible(document)
         made = launch(document, connector)  # type: ignore[arg-type]  # one of the target's connectors
         files = bundle(made, target, to_json(document))
     if source.suffix == ".json":
         _refuse_unrunnable(document, source, target, connector, catalog)
     return files, told
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """What a saved result lacks, or holds of another kind, is the user's fault and not ours."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        said = {KeyError: "lacks {}", ValueError: "{}"}.get(type(error), "is not as this program writes it")
-        raise InputError([Fault(f"is no whole result: it {said.format(*error.args)}", str(path))]) from None
 
 
 def _connector(target: Target, asked: str) -> str:
@@ -78,7 +67,7 @@ def _of_scenario(
     path: Path, target: Target, connector: str, version: str, catalog: tuple[Path, ...]
 ) -> tuple[dict[str, Any], list[str]]:
     """The result document of a scenario's own deployment, else of the plan that is found; for the target's engine."""
-    from planner.cli.size import answered
+    from planner.cli.reading import plan_of
     from planner.files.scenario import load_scenario
     from planner.review.document import document
 
@@ -91,8 +80,7 @@ def _of_scenario(
         left = ", without its own deployment" if scenario.deployment else ""
         told.append(f"the scenario names {scenario.engine.id}; planned again for {engine.id} {engine.version}{left}")
         changed = replace(changed, deployment=None)
-    plan = answered(changed, path, "evaluate" if changed.deployment else "size", _nearest_of(changed))
-    return document(plan), told
+    return document(plan_of(changed, path, _nearest_of(changed))), told
 
 
 def _engine(target: Target, named: str, version: str, connector: str, catalog: tuple[Path, ...]) -> EngineProfile:
@@ -155,44 +143,16 @@ def _of_result(
     path: Path, target: Target, connector: str, version: str, catalog: tuple[Path, ...]
 ) -> tuple[dict[str, Any], list[str]]:
     """A saved result, for the engine it was made for; for another one its scenario is planned again."""
-    document = read_result(path)
-    with _whole(path):
+    from planner.files.results import believed_whole, load_one
+
+    document = load_one(path)
+    with believed_whole(path):
         engine_id, made_version = (str(document["inputs"]["engine"][name]) for name in ("id", "version"))
         if engine_id in target.engines and version in ("", made_version):
             return document, []
         scenario = _scenario_of(document, path)
     again, told = _of_scenario(scenario, target, connector, version, catalog)
     return again, [f"{path} was made for {engine_id} {made_version}; {scenario} is planned again", *told]
-
-
-def read_result(path: Path) -> dict[str, Any]:
-    """A result document that this program can read.
-
-    Raises
-    ------
-    InputError
-        No JSON, no result, or one of a newer schema.
-    """
-    from planner.files.reading import decode, read_bytes
-    from planner.review.document import SCHEMA_VERSION
-
-    text = decode(read_bytes(path, MOST_RESULT_BYTES), str(path))
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (1, 1)
-        raise InputError([Fault("is not JSON", str(path), line, column)]) from None
-    schema = value.get("schema_version") if isinstance(value, dict) else None
-    if not isinstance(schema, int) or isinstance(schema, bool):
-        hint = "is no result of the planner: it has no schema_version; make one with `planner size --format json`"
-        raise InputError([Fault(hint, str(path))])
-    if schema > SCHEMA_VERSION:
-        hint = f"has schema_version {schema}, and this program reads {SCHEMA_VERSION}; use a newer planner"
-        raise InputError([Fault(hint, str(path))])
-    lacking = [name for name in ("inputs", "verdict", "plan", "prediction") if name not in value]
-    if lacking:
-        raise InputError([Fault(f"is no result of the planner: it has no {', '.join(lacking)}", str(path))])
-    return value  # type: ignore[no-any-return]
 
 
 def _scenario_of(document: Mapping[str, Any], path: Path) -> Path:

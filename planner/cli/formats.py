@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from planner.cli.money import in_currency, said, told
 from planner.cli.streams import Screen, tell, write_result
 
 if TYPE_CHECKING:
+    from planner.render.text import Pen
     from planner.review.currency import Currency
 
 Document = Mapping[str, Any]
@@ -18,6 +20,28 @@ Renderer = Callable[[Screen], str]
 Locate = Callable[[str], str]
 
 GATE_FORMATS = ("junit", "sarif", "github")
+
+
+def write(
+    document: Any,
+    shape: str,
+    out: Path | None,
+    table: Callable[[Any, Pen], str],
+    formats: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
+    quiet: int = 0,
+    currency: Currency | None = None,
+) -> None:
+    """Write what a command found: as `table` on a screen, as JSON, or in one of the `formats` by its name."""
+    if out is None and quiet > 1:
+        return
+    shown = in_currency(document, currency)
+    if shape == "table":
+        write_result(said(lambda screen: table(shown, screen.pen), currency), out)
+        return
+    from planner.render.json import to_json
+
+    render = {"json": to_json, **formats}[shape]
+    write_result(said(lambda _: render(shown), currency), out)
 
 
 def write_document(

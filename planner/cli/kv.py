@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from functools import partial
 
-import typer
-
-from planner.cli.money import currency_of, in_currency, said, told
-from planner.cli.options import (
-    CatalogOption,
-    CurrencyOption,
-    Format,
-    FormatOption,
-    OutOption,
-    QuietOption,
-    VerboseOption,
-)
+from planner.cli.money import currency_of, in_currency, told
+from planner.cli.options import CatalogOption, CurrencyOption, FormatOption, OutOption, QuietOption, VerboseOption
 from planner.cli.plots import PlotOption, check_plots
-
-NOTHING_FITS = 1
+from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
 
 def kv(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file, YAML.")],
-    shape: FormatOption = Format.table,
+    scenario: ScenarioArgument,
+    shape: FormatOption = "table",
     out: OutOption = None,
     plot: PlotOption = None,
     catalog: CatalogOption = None,
@@ -41,34 +29,27 @@ def kv(
 
     Exit code 0 when the plan holds, 1 when nothing fits, 2 when the input is at fault.
     """
-    from planner.cli.streams import tell, write_result
-    from planner.errors import FieldError, InputError
-    from planner.files.scenario import field_fault, load_scenario
-    from planner.files.yamlfile import load
+    from planner.cli.formats import write
+    from planner.cli.reading import placed
+    from planner.cli.streams import tell
+    from planner.files.scenario import load_scenario
 
     plots = check_plots(plot, None, ["tiers"], inputs=[scenario], out=out, shape=shape)
-    money = currency_of(currency, shape.value)
-    try:
-        asked = load_scenario(scenario, tuple(catalog or ()))
+    money = currency_of(currency, shape)
+    asked = load_scenario(scenario, tuple(catalog or ()))
+    with placed(scenario):
         from planner.sizing.kv import kv as report_of  # only now: faults of the files come without the formulas
 
         report = report_of(asked)
-    except FieldError as error:
-        raise InputError([field_fault(load(scenario), error)]) from error
-    from planner.render.kv import render_kv, verdict
+    from planner.render.figures.reuse import kv_figures
+    from planner.render.kv import to_text
+    from planner.render.table import verdict_line
     from planner.review.kv import kv_document
 
     result = kv_document(report)
-    figures = []
-    if plots.files:
-        from planner.render.figures.reuse import kv_figures
-
-        figures = kv_figures(result)
-        plots.write(figures, f"planner kv: {result['inputs']['scenario']}")
-    if out is not None or quiet < 2:
-        shown = in_currency(result, money)
-        write_result(said(render_kv(shown, shape.value, verbose=verbose, quiet=quiet), money), out)
+    figures = plots.draw(kv_figures, result, f"planner kv: {result['inputs']['scenario']}")
+    write(result, shape, out, partial(to_text, notes=quiet < 1), {}, quiet, money)
     plots.show(figures)
     if out is not None and quiet < 2:
-        tell(f"{told(verdict(in_currency(result, money)), money)}  ({out})")
+        tell(f"{told(verdict_line(in_currency(result, money)), money)}  ({out})")
     return NOTHING_FITS if report.plan.verdict == "infeasible" and asked.deployment is None else 0

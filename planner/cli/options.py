@@ -2,53 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class Format(enum.StrEnum):
-    """How a result is written."""
-
-    table = "table"
-    json = "json"
-
-
-class PageFormat(enum.StrEnum):
-    """How a result that is also a page is written."""
-
-    table = "table"
-    json = "json"
-    html = "html"
-
-
-class ResultFormat(enum.StrEnum):
-    """How a result of size or evaluate is written."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    yaml = "yaml"
-    markdown = "markdown"
-    html = "html"
-
-
-class CheckFormat(enum.StrEnum):
-    """How a result of check is written."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    yaml = "yaml"
-    markdown = "markdown"
-    html = "html"
-    junit = "junit"
-    sarif = "sarif"
-    github = "github"
-
-
+# Formats of a result: `table` is for people, `json` for programs, and a page is `html`.
+Format = Literal["table", "json"]
+PageFormat = Literal[Format, "html"]
+ResultFormat = Literal[Format, "csv", "yaml", "markdown", "html"]
+CheckFormat = Literal[ResultFormat, "junit", "sarif", "github"]
 FormatOption = Annotated[Format, typer.Option("--format", help="table for people, json for programs.")]
 PageFormatOption = Annotated[
     PageFormat, typer.Option("--format", help="table for people, html: a page, json for programs.")
@@ -95,6 +58,17 @@ VerboseOption = Annotated[
 QuietOption = Annotated[
     int, typer.Option("-q", "--quiet", count=True, show_default=False, help="No notes; -qq: the exit code only.")
 ]
+
+
+def quantity(option: str, text: str, kind: str) -> float:
+    """The value of an option with a unit, in base units. InputError with what was wanted."""
+    from planner.errors import InputError
+    from planner.units import parse
+
+    try:
+        return parse(text, kind)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
 
 
 def examples(*lines: str) -> str:

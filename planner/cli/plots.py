@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +42,15 @@ class Plots:
     files: tuple[Path, ...] = ()
     kinds: tuple[str, ...] = ()
 
-    def write(self, figures: Sequence[Figure], title: str) -> None:
+    def draw(self, make: Callable[[Any], list[Figure]], document: Any, title: str) -> list[Figure]:
+        """The figures of a document, those for files written; none without a `--plot`."""
+        if not self.files:
+            return []
+        figures = make(document)
+        self._write(figures, title)
+        return figures
+
+    def _write(self, figures: Sequence[Figure], title: str) -> None:
         """Every file, with several figures one below the other; says which kinds have no numbers to be drawn from."""
         from planner.cli.streams import tell
 

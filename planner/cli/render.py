@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from planner.cli.money import currency_of
-from planner.cli.options import CheckFormat, CheckFormatOption, CurrencyOption, OutOption, QuietOption, VerboseOption
+from planner.cli.options import CheckFormatOption, CurrencyOption, OutOption, QuietOption, VerboseOption
 from planner.cli.plots import PlotOption, Plots, check_plots
 from planner.cli.size import SIZE_KINDS, SizeKindOption
 
 
 def render(
     file: Annotated[Path, typer.Argument(metavar="RESULT", help="A result that --format json wrote.")],
-    shape: CheckFormatOption = CheckFormat.table,
+    shape: CheckFormatOption = "table",
     out: OutOption = None,
     plot: PlotOption = None,
     plot_kind: SizeKindOption = None,
@@ -36,22 +36,20 @@ def render(
     from planner.files.results import believed_whole, load_result
 
     plots = check_plots(plot, plot_kind, SIZE_KINDS, inputs=[file], out=out, shape=shape)
-    money = currency_of(currency, shape.value)
+    money = currency_of(currency, shape)
     result = load_result(file)
     with believed_whole(file):
         figures = drawn(one_of(result, plots), plots)
-        write_document(result, shape.value, out, verbose, quiet, money)
+        write_document(result, shape, out, verbose, quiet, money)
         plots.show(figures)
     return 0
 
 
 def one_of(result: Mapping[str, Any], plots: Plots) -> Mapping[str, Any]:
     """The result that can be drawn: a file of several has no one figure."""
-    from planner.errors import Fault, InputError
+    from planner.errors import InputError
 
     if plots.files and "results" in result and len(result["results"]) != 1:
-        raise InputError(
-            [Fault(f"--plot: the file holds {len(result['results'])} results; draw one of them at a time")]
-        )
+        raise InputError(f"--plot: the file holds {len(result['results'])} results; draw one of them at a time")
     one: Mapping[str, Any] = result["results"][0] if plots.files and "results" in result else result
     return one

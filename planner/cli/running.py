@@ -26,7 +26,7 @@ def imported_result(
     InputError
         A file is at fault, or what it starts cannot run.
     """
-    from planner.cli.size import covering
+    from planner.cli.reading import covering
     from planner.errors import Fault, FieldError, InputError
     from planner.files.scenario import load_scenario
     from planner.review.figures import drawable

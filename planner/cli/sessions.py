@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from planner.cli.options import OutOption
-from planner.cli.trace import TraceFormat, blocks_list
+from planner.cli.options import OutOption, quantity
+from planner.cli.trace import blocks_list
 
 if TYPE_CHECKING:
-    from planner.cli.streams import Screen
     from planner.reuse import SubAgents
 
 _CHILD_COUNTS = ("children", "turns")
@@ -45,8 +44,9 @@ def trace_sessions(
         str | None, typer.Option("--capacity-blocks", metavar="N,N", help="Cache sizes of the curve; 20 between else.")
     ] = None,
     shape: Annotated[
-        TraceFormat, typer.Option("--format", help="table for people, json for programs, csv: the hit curve.")
-    ] = TraceFormat.table,
+        Literal["table", "json", "csv"],
+        typer.Option("--format", help="table for people, json for programs, csv: the hit curve."),
+    ] = "table",
     out: OutOption = None,
 ) -> int:
     """Describe sessions instead of a trace: working set, hit ratio by cache size, and users at the cliff.
@@ -56,8 +56,9 @@ def trace_sessions(
 
     Exit code 0, or 2 when a number is at fault.
     """
-    from planner.cli.streams import write_result
+    from planner.cli.formats import write
     from planner.errors import InputError
+    from planner.render.sessions import to_csv, to_text
     from planner.reuse import Session, session_reuse
     from planner.review.sessions import sessions_document
 
@@ -70,37 +71,16 @@ def trace_sessions(
             first_tokens=first_tokens,
             growth_tokens=growth_tokens,
             output_tokens=output_tokens,
-            think_s=_seconds("--think", think),
+            think_s=quantity("--think", think, "seconds"),
             think_scv=think_scv,
-            service_s=_seconds("--service", service),
+            service_s=quantity("--service", service, "seconds"),
             sub_agents=_sub_agents(sub_agents),
         )
         reuse = session_reuse(session, block_tokens)
     except ValueError as error:
         raise InputError(str(error)) from None
-    document = sessions_document(reuse, capacities)
-
-    def render(screen: Screen) -> str:
-        from planner.render import sessions as text
-        from planner.render.json import to_json
-
-        if shape is TraceFormat.json:
-            return to_json(document)
-        if shape is TraceFormat.csv:
-            return text.to_csv(document)
-        return text.to_text(document, screen.pen)
-
-    write_result(render, out)
+    write(sessions_document(reuse, capacities), shape, out, to_text, {"csv": to_csv})
     return 0
-
-
-def _seconds(option: str, text: str) -> float:
-    from planner.units import parse
-
-    try:
-        return parse(text, "seconds")
-    except ValueError as error:
-        raise ValueError(f"{option}: {error}") from None
 
 
 def _sub_agents(text: str | None) -> SubAgents | None:
@@ -117,7 +97,7 @@ def _sub_agents(text: str | None) -> SubAgents | None:
         if key not in _CHILD_KEYS:
             raise ValueError(f"--sub-agents: {shown(name.strip())} is unknown; {did_you_mean(key, _CHILD_KEYS)}")
         if key == "gap":
-            given["gap_s"] = _seconds("--sub-agents gap", value.strip())
+            given["gap_s"] = quantity("--sub-agents gap", value.strip(), "seconds")
             continue
         try:
             given[key] = int(value) if key in _CHILD_COUNTS else float(value)

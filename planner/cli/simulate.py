@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import math
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from planner.cli.options import CatalogOption, OutOption, PageFormat, PageFormatOption
+from planner.cli.options import CatalogOption, OutOption, PageFormatOption
 from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
 if TYPE_CHECKING:
@@ -21,25 +18,9 @@ if TYPE_CHECKING:
 
 MOST_REQUESTS = 5_000_000
 MOST_CLIENTS = 1_000_000
-SILENT_S = 1.0  # before progress is shown
 
 
-class RouterChoice(enum.StrEnum):
-    """How the front end spreads requests."""
-
-    join_shortest_queue = "join-shortest-queue"
-    fewest_prompts = "fewest-prompts"
-    least_work = "least-work"
-    round_robin = "round-robin"
-    random = "random"
-
-
-class Restore(enum.StrEnum):
-    """Where copies of caches stand."""
-
-    host_dram = "host-dram"
-    local_ssd = "local-ssd"
-    pool = "pool"
+RouterName = Literal["join-shortest-queue", "fewest-prompts", "least-work", "round-robin", "random"]
 
 
 def simulate(
@@ -57,7 +38,7 @@ def simulate(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same bytes.")] = 0,
     router: Annotated[
-        RouterChoice | None,
+        RouterName | None,
         typer.Option("--router", show_default="the scenario's", help="What the front end goes by."),
     ] = None,
     arrival_scv: Annotated[
@@ -83,10 +64,10 @@ def simulate(
         ),
     ] = "",
     restore: Annotated[
-        Restore | None,
+        Literal["host-dram", "local-ssd", "pool"] | None,
         typer.Option("--restore", help="Where copies of lost caches stand; else they are prefilled again."),
     ] = None,
-    shape: PageFormatOption = PageFormat.table,
+    shape: PageFormatOption = "table",
     out: OutOption = None,
     catalog: CatalogOption = None,
 ) -> int:
@@ -98,32 +79,20 @@ def simulate(
     Exit code 0 when every target holds in the simulation, 1 when one does not or nothing fits, 2 when the input is at
     fault.
     """
-    from planner.cli.streams import tell, write_result
-    from planner.render.json import to_json
+    from planner.cli.formats import write
+    from planner.cli.streams import tell
     from planner.render.simulation import to_html, to_text, verdict_line
     from planner.review.simulation import simulation_document
     from planner.simulation.simulate import Setting
 
     _check(arrival_scv, clients)
-    setting = Setting(
-        requests or 0,
-        seed,
-        router.value if router else None,
-        arrival_scv,
-        clients,
-        *_lost(fail),
-        restore.value if restore else "",
-    )
-    plan, found = _run(scenario, tuple(catalog or ()), setting)
+    setting = Setting(requests or 0, seed, router, arrival_scv, clients, *_lost(fail), restore or "")
+    plan, found = _run(scenario, catalog, setting)
     if found is None:
         tell("nothing to simulate: no candidate can hold the model (planner size says why)")
         return NOTHING_FITS
     result = simulation_document(plan, found, setting)
-    if shape is not PageFormat.table:
-        whole = to_json if shape is PageFormat.json else to_html
-        write_result(lambda _: whole(result), out)
-    else:
-        write_result(lambda seen: to_text(result, seen.pen), out)
+    write(result, shape, out, to_text, {"html": to_html})
     if out is not None:
         tell(f"{verdict_line(result)}  ({out})")
     return 0 if result["holds"] else NOTHING_FITS
@@ -149,41 +118,18 @@ def _lost(text: str) -> tuple[str, int]:
     return pool, int(count) if colon else 1
 
 
-def _run(path: Path, catalog: tuple[Path, ...], setting: Setting) -> tuple[Plan, Simulation | None]:
+def _run(path: Path, catalog: list[Path] | None, setting: Setting) -> tuple[Plan, Simulation | None]:
     """The scenario's plan and its simulation; None when there is no deployment."""
-    from planner.cli.size import judge
-    from planner.errors import FieldError, InputError
-    from planner.files.scenario import field_faults, load_scenario
-    from planner.files.yamlfile import load
+    from planner.cli.reading import placed, plan_of, read_scenario
+    from planner.cli.streams import progress
 
-    try:
-        scenario = load_scenario(path, catalog, judge=judge)
-        from planner import sizing
+    scenario = read_scenario(path, catalog)
+    with placed(path):
         from planner.simulation.simulate import simulate as run
         from planner.simulation.simulate import without_caches
 
         scenario = without_caches(scenario)
-        plan: Plan = sizing.evaluate(scenario) if scenario.deployment is not None else sizing.size(scenario)
+        plan = plan_of(scenario, path)
         if plan.deployment is None:
             return plan, None
-        return plan, run(scenario, plan.deployment, setting, _progress())
-    except FieldError as error:
-        if error.field.startswith("--"):
-            raise InputError(f"{error.field}: {error.message}") from error
-        raise InputError(field_faults(load(path), error)) from error
-
-
-def _progress() -> Callable[[int, int], None] | None:
-    """One line on a terminal that is rewritten, after a second; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        return None
-    from time import monotonic
-
-    begun = monotonic()
-
-    def show(done: int, count: int) -> None:
-        if monotonic() - begun > SILENT_S:
-            sys.stderr.write(f"\rsimulated {done:,} of {count:,} requests" if done < count else "\r\x1b[K")
-            sys.stderr.flush()
-
-    return show
+        return plan, run(scenario, plan.deployment, setting, progress("simulated {:,} of {:,} requests"))

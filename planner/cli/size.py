@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,15 +17,13 @@ from planner.cli.options import (
     CurrencyOption,
     OutOption,
     QuietOption,
-    ResultFormat,
     ResultFormatOption,
     VerboseOption,
 )
 from planner.cli.plots import PlotOption, Plots, check_plots, kind_option
 
 if TYPE_CHECKING:
-    from planner.errors import FieldError
-    from planner.records import EngineProfile, Plan, Scenario
+    from planner.records import Plan, Scenario
     from planner.render.figures.figure import Figure
     from planner.review.currency import Currency
     from planner.sizing.front import FrontPoint
@@ -40,7 +39,7 @@ ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The 
 
 def size(
     scenario: ScenarioArgument,
-    shape: ResultFormatOption = ResultFormat.table,
+    shape: ResultFormatOption = "table",
     out: OutOption = None,
     coverage: CoverageOption = None,
     confidence: Annotated[
@@ -67,35 +66,48 @@ def size(
 
     Exit code 0 when one does, 1 when nothing fits (the nearest miss is printed), 2 when the input is at fault.
     """
+    from planner.cli.reading import placed
+    from planner.files.scenario import load_scenario
+    from planner.review.figures import drawable
+
     plots = check_plots(plot, plot_kind, SIZE_KINDS, inputs=[scenario], out=out, shape=shape)
-    money = currency_of(currency, shape.value)
+    money = currency_of(currency, shape)
     if coverage is not None and confidence is not None:
         raise typer.BadParameter("a confidence says the coverage: give one of them", param_hint="--confidence")
-    plan = answer(scenario, tuple(catalog or ()), "size", coverage, confidence)
+    asked = _covered(load_scenario(scenario, tuple(catalog or ())), coverage)
+    kinds = figure_kinds(plots, shape)
     points: Sequence[FrontPoint] = ()
-    if front or pick is not None or "front" in figure_kinds(plots, shape):
-        plan, points = _on_front(plan, pick)
-    show(plan, shape, out, verbose, quiet, money, plots, points)
+    with placed(scenario):
+        plan = _sized(asked, confidence)
+        if front or pick is not None or "front" in kinds:
+            plan, points = _on_front(plan, pick)
+    write(drawable(plan, kinds, points), shape, out, verbose, quiet, money, plots)
     return NOTHING_FITS if plan.verdict == "infeasible" else 0
+
+
+def _sized(scenario: Scenario, confidence: float | None) -> Plan:
+    from planner import sizing  # only now: faults of the files are told without loading the formulas
+
+    if confidence is None:
+        return sizing.size(scenario)
+    from planner.sizing.confident import size_with_confidence
+
+    return size_with_confidence(scenario, confidence)
 
 
 def _on_front(plan: Plan, pick: int | None) -> tuple[Plan, Sequence[FrontPoint]]:
     """The plan, or the point that was picked, and the front it lies on."""
-    from planner.errors import FieldError, InputError
     from planner.sizing.front import front, picked
 
     if plan.deployment is None:
         return plan, ()
     points = front(plan)
-    try:
-        return (plan if pick is None else picked(plan, points, pick)), points
-    except FieldError as error:
-        raise InputError(f"--{error.field}: {error.message}") from error
+    return (plan if pick is None else picked(plan, points, pick)), points
 
 
 def evaluate(
     scenario: ScenarioArgument,
-    shape: ResultFormatOption = ResultFormat.table,
+    shape: ResultFormatOption = "table",
     out: OutOption = None,
     coverage: CoverageOption = None,
     catalog: CatalogOption = None,
@@ -117,111 +129,40 @@ def evaluate(
 
     Exit code 0 also when targets are missed (the report says so), 2 when the deployment cannot run.
     """
-    money, inputs = currency_of(currency, shape.value), [scenario, *(launch or ())]
+    money, inputs = currency_of(currency, shape), [scenario, *(launch or ())]
     plots = check_plots(plot, plot_kind, EVALUATE_KINDS, inputs=inputs, out=out, shape=shape)
+    kinds = figure_kinds(plots, shape)
     if launch:
         from planner.cli.running import imported_result
 
-        kinds = figure_kinds(plots, shape)
         result = imported_result(scenario, launch, tuple(catalog or ()), coverage, kinds)
-        write(result, shape, out, verbose, quiet, money, plots)
-        return 0
-    show(answer(scenario, tuple(catalog or ()), "evaluate", coverage), shape, out, verbose, quiet, money, plots)
+    else:
+        from planner.cli.reading import placed, read_scenario
+
+        asked = _covered(read_scenario(scenario, catalog), coverage)
+        with placed(scenario):
+            from planner import sizing
+            from planner.review.figures import drawable
+
+            result = drawable(sizing.evaluate(asked), kinds)
+    write(result, shape, out, verbose, quiet, money, plots)
     return 0
 
 
-def answer(
-    path: Path,
-    catalog: tuple[Path, ...],
-    question: Literal["size", "evaluate"],
-    coverage: float | None = None,
-    confidence: float | None = None,
-) -> Plan:
-    """Read a scenario and compute its plan; a value that computing refuses is named with its line.
+def _covered(scenario: Scenario, coverage: float | None) -> Scenario:
+    from planner.cli.reading import covering
 
-    Raises
-    ------
-    InputError
-        Everything that is wrong with the files.
-    """
-    from planner.files.scenario import load_scenario
-
-    scenario = load_scenario(path, catalog, judge=None if question == "size" else judge)
-    if coverage is not None:
-        scenario = replace(scenario, engine=covering(scenario.engine, coverage))
-    return answered(scenario, path, question, confidence=confidence)
+    return scenario if coverage is None else replace(scenario, engine=covering(scenario.engine, coverage))
 
 
-def covering(engine: EngineProfile, coverage: float) -> EngineProfile:
-    """The engine with intervals of another coverage. InputError when measured runs cannot tell."""
-    from planner.errors import FieldError, InputError
-    from planner.serving.intervals import at_coverage
-
-    try:
-        return at_coverage(engine, coverage)
-    except FieldError as error:
-        raise InputError(f"--{error.field}: {error.message}") from error
-
-
-def answered(
-    scenario: Scenario,
-    path: Path,
-    question: Literal["size", "evaluate"],
-    way_out: Callable[[], str] = lambda: "",
-    confidence: float | None = None,
-) -> Plan:
-    """The plan of a scenario that was read from `path`; `way_out` is added to what computing refuses."""
-    from planner.errors import FieldError, InputError
-    from planner.files.scenario import field_faults
-    from planner.files.yamlfile import load
-
-    try:
-        from planner import sizing  # only now: faults of the files are told without loading the formulas
-
-        if confidence is not None:
-            from planner.sizing.confident import size_with_confidence
-
-            return size_with_confidence(scenario, confidence)
-        plan: Plan = sizing.size(scenario) if question == "size" else sizing.evaluate(scenario)
-    except FieldError as error:
-        if error.field == "confidence":
-            raise InputError(f"--confidence: {error.message}") from error
-        told = FieldError(error.field, error.message + way_out(), error.others)
-        raise InputError(field_faults(load(path), told)) from error
-    return plan
-
-
-def judge(*deployment: Any) -> list[FieldError]:
-    """What a given deployment cannot be; a file without one does not pay for loading the formulas."""
-    from planner.serving.refusals import refusals
-
-    return refusals(*deployment)
-
-
-def show(
-    plan: Plan,
-    shape: ResultFormat,
-    out: Path | None,
-    verbose: int,
-    quiet: int,
-    currency: Currency | None,
-    plots: Plots,
-    points: Sequence[FrontPoint] = (),
-) -> None:
-    """Write the result document of a plan, and its figures; `points` are the front it lies on."""
-    from planner.review.figures import drawable
-
-    write(drawable(plan, figure_kinds(plots, shape), points), shape, out, verbose, quiet, currency, plots)
-
-
-def figure_kinds(plots: Plots, shape: ResultFormat) -> tuple[str, ...]:
+def figure_kinds(plots: Plots, shape: str) -> tuple[str, ...]:
     """Figures whose numbers the result must hold: those asked for, and all on a page."""
-    return SIZE_KINDS if shape is ResultFormat.html else plots.kinds
+    return SIZE_KINDS if shape == "html" else plots.kinds
 
 
 def write(
     result: Mapping[str, Any],
-    shape: ResultFormat,
+    shape: str,
     out: Path | None,
     verbose: int,
     quiet: int,
@@ -232,16 +173,12 @@ def write(
     from planner.cli.formats import write_document
 
     figures = drawn(result, plots)
-    write_document(result, shape.value, out, verbose, quiet, currency)
+    write_document(result, shape, out, verbose, quiet, currency)
     plots.show(figures)
 
 
 def drawn(result: Mapping[str, Any], plots: Plots) -> list[Figure]:
     """The figures of a result, those for files written."""
-    if not plots.files:
-        return []
     from planner.render.figures import result_figures
 
-    figures = result_figures(result, plots.kinds)
-    plots.write(figures, f"planner: {result['inputs']['scenario']}")
-    return figures
+    return plots.draw(partial(result_figures, kinds=plots.kinds), result, f"planner: {result['inputs']['scenario']}")

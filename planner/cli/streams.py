@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
 from planner.errors import Fault, InputError, printable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from planner.render.text import Pen
 
 LEAST_COLUMNS = 40  # of a screen on which folding a table helps
+SILENT_S = 1.0  # before progress is shown
 PROSE_COLUMNS = 100  # where nothing says how wide the reader's screen is
 
 
@@ -197,3 +199,17 @@ def tell(text: str) -> None:
     shown = text if screen(sys.stderr).unicode else text.encode("ascii", "replace").decode("ascii")
     with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
         sys.stderr.write(_writable(shown, sys.stderr) + "\n")
+
+
+def progress(said: str) -> Callable[[int, int], None] | None:
+    """Tells on a terminal, in one line and after the first second, how much is done: ``said`` with both numbers."""
+    if not sys.stderr.isatty():
+        return None
+    begun = monotonic()
+
+    def show(done: int, whole: int) -> None:
+        if monotonic() - begun > SILENT_S:
+            sys.stderr.write(f"\r{said.format(done, whole)}" if done < whole else "\r\x1b[K")
+            sys.stderr.flush()
+
+    return show

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import enum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from planner.cli.options import OutOption, QuietOption
+from planner.cli.options import OutOption, QuietOption, quantity
 from planner.cli.plots import PlotOption, check_plots
 
-if TYPE_CHECKING:
-    from planner.cli.streams import Screen
-
 MOST_CAPACITY = 10**15
-
-
-class TraceFormat(enum.StrEnum):
-    """How a trace's description is written."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    html = "html"
-
-
-class EvictionOrder(enum.StrEnum):
-    """Which block leaves a full cache."""
-
-    lru = "lru"
-    leaf_first = "leaf-first"
 
 
 def trace_show(
@@ -42,11 +23,11 @@ def trace_show(
         typer.Option("--capacity-blocks", metavar="N,N", help="Cache sizes of the hit curve; 20 between else."),
     ] = None,
     eviction: Annotated[
-        EvictionOrder,
+        Literal["lru", "leaf-first"],
         typer.Option(
             "--eviction", help="lru: oldest use first; leaf-first: of a prompt its tail first, as engines do."
         ),
-    ] = EvictionOrder.lru,
+    ] = "lru",
     stagger: Annotated[
         str | None,
         typer.Option("--stagger", metavar="TIME", help='From one session file to the next, e.g. "60 s", the default.'),
@@ -55,9 +36,9 @@ def trace_show(
         int | None, typer.Option("--block-tokens", metavar="N", help="Tokens of a block, where the file does not say.")
     ] = None,
     shape: Annotated[
-        TraceFormat,
+        Literal["table", "json", "csv", "html"],
         typer.Option("--format", help="table for people, html: a page, json: for programs, csv: hit curve."),
-    ] = TraceFormat.table,
+    ] = "table",
     out: OutOption = None,
     plot: PlotOption = None,
     quiet: QuietOption = 0,
@@ -69,43 +50,31 @@ def trace_show(
 
     Exit code 0 when it was read, 2 when it is at fault.
     """
-    from planner.cli.streams import write_result
+    from planner.cli.formats import write
     from planner.errors import InputError
     from planner.files.traces import load_traces
     from planner.records import InputFile
+    from planner.render import trace as text
+    from planner.render.figures.reuse import trace_figures
     from planner.review.trace import trace_document
 
     plots = check_plots(plot, None, ["reuse"], inputs=files, out=out, shape=shape)
     capacities = blocks_list(capacity_blocks)
     if block_tokens is not None and block_tokens < 1:
         raise InputError(f"--block-tokens: {block_tokens}; give a whole number of at least 1")
-    trace = load_traces(files, given_block_tokens=block_tokens, stagger_s=_stagger_s(stagger))
-    if trace.blocks is None and (capacities is not None or shape is TraceFormat.csv):
+    trace = load_traces(
+        files,
+        given_block_tokens=block_tokens,
+        stagger_s=None if stagger is None else quantity("--stagger", stagger, "seconds"),
+    )
+    if trace.blocks is None and (capacities is not None or shape == "csv"):
         option = "--format csv" if capacities is None else "--capacity-blocks"
         raise InputError(f"{option}: {files[0]} ({trace.format}) has no block ids, so it has no hit curve")
     names = " ".join(str(path) for path in files)
-    document = trace_document(trace, [InputFile(names, trace.sha256)], eviction.value, capacities)
-
-    def render(screen: Screen) -> str:
-        from planner.render import trace as text
-        from planner.render.json import to_json
-
-        if shape is TraceFormat.json:
-            return to_json(document)
-        if shape is TraceFormat.csv:
-            return text.to_csv(document)
-        if shape is TraceFormat.html:
-            return text.to_html(document)
-        return text.to_text(document, screen.pen, notes=not quiet)
-
-    figures = []
-    if plots.files:
-        from planner.render.figures.reuse import trace_figures
-
-        figures = trace_figures(document)
-        plots.write(figures, f"planner trace: {names}")
-    if quiet < 2:
-        write_result(render, out)
+    document = trace_document(trace, [InputFile(names, trace.sha256)], eviction, capacities)
+    figures = plots.draw(trace_figures, document, f"planner trace: {names}")
+    formats = {"csv": text.to_csv, "html": text.to_html}
+    write(document, shape, out, partial(text.to_text, notes=not quiet), formats, quiet)
     plots.show(figures)
     return 0
 
@@ -129,15 +98,3 @@ def blocks_list(text: str | None) -> list[int] | None:
     if faults:
         raise InputError(faults)
     return capacities
-
-
-def _stagger_s(text: str | None) -> float | None:
-    if text is None:
-        return None
-    from planner.errors import InputError
-    from planner.units import parse
-
-    try:
-        return parse(text, "seconds")
-    except ValueError as error:
-        raise InputError(f"--stagger: {error}") from None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,16 +14,8 @@ from planner.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from planner.calibration.validate import Finder
-    from planner.cli.streams import Screen
     from planner.records import EngineProfile, ModelShape
-
-
-class RowFormat(enum.StrEnum):
-    """How predictions are written."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
+    from planner.render.text import Pen
 
 
 ModelsOption = Annotated[
@@ -44,8 +35,8 @@ def validate(
         Path | None, typer.Option("--plan", metavar="RESULT", help="Saved result of what was built, JSON.")
     ] = None,
     shape: Annotated[
-        RowFormat, typer.Option("--format", help="table of errors; csv or json with every run.")
-    ] = RowFormat.table,
+        Literal["table", "csv", "json"], typer.Option("--format", help="table of errors; csv or json with every run.")
+    ] = "table",
     models: ModelsOption = None,
     coverage: CoverageOption = None,
     out: OutOption = None,
@@ -67,65 +58,52 @@ def validate(
     if file is None:
         raise InputError("give FILE with measured runs, or --result with --plan")
     from planner.calibration.validate import predict_rows
-    from planner.cli.streams import write_result
+    from planner.cli.formats import write
     from planner.files.measurements import read_table
+    from planner.render.accuracy import to_csv, to_document, to_text
 
     find = finder(tuple(catalog or ()), models)
     if coverage is not None:
         find = replace(find, engine=_covering(find.engine, coverage))
-    rows = predict_rows(read_table(file), find)
-
-    def render(screen: Screen) -> str:
-        from planner.render import accuracy
-
-        if shape is RowFormat.csv:
-            return accuracy.to_csv(rows)
-        if shape is RowFormat.json:
-            return accuracy.to_document(rows)
-        return accuracy.to_text(rows, screen.pen)
-
-    write_result(render, out)
+    write(predict_rows(read_table(file), find), shape, out, to_text, {"json": to_document, "csv": to_csv})
     return 0
 
 
-def _against_plan(
-    file: Path | None, result: Path | None, plan: Path | None, shape: RowFormat, out: Path | None
-) -> None:
+def _against_plan(file: Path | None, result: Path | None, plan: Path | None, shape: str, out: Path | None) -> None:
     """Every run of a benchmark's result beside one plan."""
     from planner.calibration.agreement import agreement
-    from planner.cli.exporting import read_result
-    from planner.cli.streams import write_result
+    from planner.cli.formats import write
     from planner.files.benchmark_statistics import read_statistics
+    from planner.files.results import believed_whole, load_one
     from planner.render.agreement import to_document, to_text
+    from planner.render.json import to_json
 
     if file is not None or result is None or plan is None:
         raise InputError("--result and --plan go together, without FILE")
-    if shape is RowFormat.csv:
+    if shape == "csv":
         raise InputError("--format csv is for tables of runs; a benchmark is held against a plan as table or json")
-    document = read_result(plan)
+    document = load_one(plan)
     runs = read_statistics(result)
-    try:
+    if document["prediction"] is None:
+        raise InputError([Fault("has no prediction to compare with", str(plan))])
+    with believed_whole(plan):
         coverage = float(document["prediction"]["coverage"])
         found = [
             (run.name, agreement(document, run.seconds, run.requests_per_s, run.input_tokens, run.output_tokens))
             for run in runs
         ]
-    except (KeyError, TypeError, AttributeError, ValueError):
-        raise InputError([Fault("is no whole result: it has no prediction to compare with", str(plan))]) from None
 
-    def render(screen: Screen) -> str:
-        from planner.render.json import to_json
+    def as_json(_: object) -> str:
+        return to_json({"plan": str(plan), "runs": [to_document(one, name, coverage) for name, one in found]})
 
-        if shape is RowFormat.json:
-            return to_json({"plan": str(plan), "runs": [to_document(one, name, coverage) for name, one in found]})
-        pen = screen.pen
+    def as_text(_: object, pen: Pen) -> str:
         return "\n".join(to_text(one, name, str(plan), coverage, pen) for name, one in found)
 
-    write_result(render, out)
+    write(found, shape, out, as_text, {"json": as_json})
 
 
 def _covering(engine: Callable[[str], EngineProfile], coverage: float) -> Callable[[str], EngineProfile]:
-    from planner.cli.size import covering
+    from planner.cli.reading import covering
 
     covering(engine("generic"), coverage)  # a coverage that is none is a fault of its own, of no row
     return lambda name: covering(engine(name), coverage)
@@ -141,7 +119,6 @@ def finder(catalog_dirs: tuple[Path, ...], models: Path | None) -> Finder:
 
 
 def _models(catalog_dirs: tuple[Path, ...], folder: Path | None) -> Callable[[str], ModelShape]:
-    from planner.errors import Fault, InputError
     from planner.files.models import load_model, load_model_file
 
     if folder is not None and not folder.is_dir():

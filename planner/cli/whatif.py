@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.money import currency_of, in_currency, said
-from planner.cli.options import CatalogOption, CurrencyOption, Format, FormatOption, OutOption
+from planner.cli.money import currency_of
+from planner.cli.options import CatalogOption, CurrencyOption, FormatOption, OutOption
 from planner.cli.plots import PlotOption, check_plots
-from planner.cli.size import NOTHING_FITS, ScenarioArgument, answer
+from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
 if TYPE_CHECKING:
-    from planner.cli.plots import Plots
-    from planner.cli.streams import Screen
     from planner.records import Plan
-    from planner.render.figures.figure import Figure
     from planner.sizing.variables import Variable
 
 MOST_POINTS = 500
@@ -31,7 +27,7 @@ def whatif(
         str | None,
         typer.Option("--vary", metavar="NAME=LOW..HIGH:POINTS", help="One variable over a range, with its knee."),
     ] = None,
-    shape: FormatOption = Format.table,
+    shape: FormatOption = "table",
     out: OutOption = None,
     plot: PlotOption = None,
     catalog: CatalogOption = None,
@@ -44,55 +40,27 @@ def whatif(
 
     Exit code 0 when the plan holds unchanged, 1 when it does not or nothing fits, 2 when the input is at fault.
     """
-    from planner.cli.streams import tell, write_result
-    from planner.render.json import to_json
+    from planner.cli.formats import write
+    from planner.cli.reading import plan_of, read_scenario
+    from planner.cli.streams import tell
+    from planner.render.figures.whatif import whatif_figures
+    from planner.render.sensitivity import to_text, verdict_line
 
     kind = "tornado" if vary is None else "curve"
     plots = check_plots(plot, None, [kind], inputs=[scenario], out=out, shape=shape)
-    money = currency_of(currency, shape.value)
+    money = currency_of(currency, shape)
     chosen = _vary(vary) if vary is not None else None
-    plan = _plan(scenario, tuple(catalog or ()))
+    plan = plan_of(read_scenario(scenario, catalog), scenario)
     if plan.deployment is None:
         tell("nothing to change: no candidate can hold the model (planner size says why)")
         return NOTHING_FITS
     result = _document(plan, chosen)
-    shown = in_currency(result, money)
-
-    def render(screen: Screen) -> str:
-        from planner.render import sensitivity
-
-        if shape is Format.json:
-            return to_json(shown)
-        return sensitivity.to_text(shown, screen.pen)
-
-    figures = _drawn(result, plots)
-    write_result(said(render, money), out)
+    figures = plots.draw(whatif_figures, result, f"planner whatif: {result['scenario']}")
+    write(result, shape, out, to_text, currency=money)
     plots.show(figures)
     if out is not None:
-        from planner.render.sensitivity import verdict_line
-
         tell(f"{verdict_line(result)}  ({out})")
     return 0 if result["base"]["holds"] else NOTHING_FITS
-
-
-def _drawn(result: dict[str, Any], plots: Plots) -> list[Figure]:
-    """The figures of a result, those for files written."""
-    if not plots.files:
-        return []
-    from planner.render.figures.whatif import whatif_figures
-
-    figures = whatif_figures(result)
-    plots.write(figures, f"planner whatif: {result['scenario']}")
-    return figures
-
-
-def _plan(path: Path, catalog: tuple[Path, ...]) -> Plan:
-    """What the scenario's own deployment does, or the plan that sizing finds."""
-    from planner.files.yamlfile import load
-
-    value = load(path).value
-    given = isinstance(value, dict) and value.get("deployment") is not None
-    return answer(path, catalog, "evaluate" if given else "size")
 
 
 def _document(plan: Plan, chosen: tuple[Variable, list[float]] | None) -> dict[str, Any]:

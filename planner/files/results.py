@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1  # that is read; `planner.review.document` writes it
 REDO = "write it again with `planner size SCENARIO --format json` or `planner check SCENARIO --format json`"
 _RESULT = {
     "inputs": dict, "verdict": str, "limits": list, "kv": dict, "usd_per_mtok": dict, "energy": dict, "search": dict,
-    "memory_per_accelerator": dict, "alternatives": list, "notes": list, "checks": list,
+    "memory_per_accelerator": dict, "alternatives": list, "notes": list,
 }  # fmt: skip
 _RESULT_OR_NULL = ("plan", "prediction")  # null where no candidate holds the model
 _GATE = {"results": list, "broken": list, "summary": dict, "verdict": str}
@@ -77,6 +77,8 @@ def _is_ours(found: Mapping[str, Any]) -> bool:
 
 
 def _check_result(found: Mapping[str, Any], path: str) -> None:
+    if not isinstance(found.get("checks", []), list):  # results of older releases have none
+        raise _damaged("checks", path)
     _check_parts(found, _RESULT, path)
     for name in _RESULT_OR_NULL:
         if not isinstance(found.get(name), dict | None):
@@ -106,7 +108,7 @@ def believed_whole(*paths: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, StopIteration) as error:
         told = f"is no whole result: {type(error).__name__}: {str(error)[:60]}; {REDO}"
         raise InputError([Fault(told, " or ".join(map(str, paths)))]) from error
 
@@ -114,6 +116,18 @@ def believed_whole(*paths: Path) -> Iterator[None]:
 def results_of(document: Document) -> list[Document]:
     """The results that a saved file holds."""
     return list(document["results"]) if "results" in document else [document]
+
+
+def load_one(path: Path) -> Document:
+    """As `load_result`, of a file that must hold a single result."""
+    return only_one(results_of(load_result(path)), path)
+
+
+def only_one(results: Sequence[Document], path: Path) -> Document:
+    """The single one of several results. InputError where a file holds none or many."""
+    if len(results) != 1:
+        raise InputError([Fault(f"holds {len(results)} results; want a file with one", str(path))])
+    return results[0]
 
 
 def result_of(document: Document, path: str, name: str) -> Document | None:

@@ -31,11 +31,11 @@ def _all(document: Document) -> Sequence[Document]:
     return list(document["diffs"]) if "diffs" in document else [document]
 
 
-def diff_text(document: Document, pen: Pen, *, every: bool = False) -> str:
-    """The changes in columns: inputs, catalog values, results, notes; of results the principal ones, or `every`."""
+def diff_text(document: Document, pen: Pen, *, every: bool = False, notes: bool = True) -> str:
+    """The changes in columns: inputs, catalog values, results, `notes`; of results the principal ones, or `every`."""
     lines: list[str] = []
     for diff in _all(document):
-        lines += [*_one_text(diff, pen, every), ""]
+        lines += [*_one_text(diff, pen, every, notes), ""]
     for name, word in _lonely(document):
         lines += [f"{word.upper()}  {name}", ""]
     return pen.finish(lines[:-1])
@@ -47,7 +47,7 @@ def _lonely(document: Document) -> Iterator[tuple[str, str]]:
             yield name, word
 
 
-def _one_text(diff: Document, pen: Pen, every: bool) -> Iterator[str]:
+def _one_text(diff: Document, pen: Pen, every: bool, notes: bool) -> Iterator[str]:
     tone = _TONES.get(diff["verdict"], "")
     yield pen.paint(headline(diff), tone)
     yield from wrapped(f"old: {diff['old']['name']}   new: {diff['new']['name']}", pen.width)
@@ -59,7 +59,7 @@ def _one_text(diff: Document, pen: Pen, every: bool) -> Iterator[str]:
     left = 0 if every else len(diff["results"]) - sum(map(_is_principal, diff["results"]))
     if left:
         yield f"  {left} more numbers moved; -v lists them all"
-    if diff["notes"]:
+    if notes and diff["notes"]:
         yield ""
         yield pen.heading("Notes")
         yield from columns([(_SIGNS[note["kind"]], note["level"], note["text"]) for note in diff["notes"]], "llw", pen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.render.table import verdict_line
@@ -14,11 +14,6 @@ Document = Mapping[str, Any]
 BAR = 24
 FULL_WRITES = "drive writes per day"
 CLOSE = 0.97  # of the load at which hits are lost: an empty cache fills again at the same one
-
-
-def verdict(document: Document) -> str:
-    """The answer in one line."""
-    return verdict_line(document)
 
 
 def to_text(document: Document, pen: Pen, notes: bool = True) -> str:
@@ -39,15 +34,6 @@ def to_text(document: Document, pen: Pen, notes: bool = True) -> str:
     for section in filter(None, sections):
         lines += [*section, ""]
     return pen.finish(lines[:-1])
-
-
-def render_kv(document: Document, shape: str, *, verbose: int, quiet: int) -> Callable[[Any], str]:
-    """The renderer of a format, bound to its document."""
-    if shape == "json":
-        from planner.render.json import to_json
-
-        return lambda _: to_json(document)
-    return lambda screen: to_text(document, screen.pen, notes=quiet < 1)
 
 
 # ------------------------------------------------------------------------------------------------------------- summary

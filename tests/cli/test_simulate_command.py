@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from running import Run, two_pools
 
-from planner.cli.simulate import RouterChoice
+from planner.cli.simulate import RouterName
 from planner.simulation.router import ROUTERS
 
 pytestmark = pytest.mark.slow  # each runs whole searches
@@ -98,4 +99,4 @@ def test_help_has_examples(run: Run) -> None:
 
 
 def test_every_router_can_be_asked_for() -> None:
-    assert tuple(choice.value for choice in RouterChoice) == ROUTERS
+    assert get_args(RouterName) == ROUTERS

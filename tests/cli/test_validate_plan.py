@@ -42,7 +42,7 @@ def test_json(run: Run, tmp_path: Path) -> None:
         (("--result", str(BENCH / "aiperf.json"), "--plan", "none.json"), "no such file"),
         (("--result", "none.json", "--plan", str(PLAN)), "no such file"),
         (("--result", str(PLAN), "--plan", str(PLAN)), "is no result of"),
-        (("--result", str(BENCH / "aiperf.json"), "--plan", str(BENCH / "aiperf.json")), "no schema_version"),
+        (("--result", str(BENCH / "aiperf.json"), "--plan", str(BENCH / "aiperf.json")), "no result of planner"),
         (("--result", str(BENCH / "aiperf.json"), "--plan", str(PLAN), "--format", "csv"), "table or json"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_every_metric_has_a_row_with_its_statistics(name: str) -> None:
     assert metric.meaning in row(name)
 
 
-@pytest.mark.parametrize("name", list(CheckFormat))
+@pytest.mark.parametrize("name", get_args(CheckFormat))
 def test_every_format_has_a_row(name: str) -> None:
     assert row(name)
 

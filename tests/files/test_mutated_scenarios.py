@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.cli.size import answered, judge
+from planner.cli.reading import judge, plan_of
 from planner.errors import InputError
 from planner.files.scenario import load_scenario
 from planner.records import Plan, Scenario
@@ -133,17 +133,15 @@ def ends_well(path: Path, compute: bool) -> str:
 def _answer(scenario: Scenario, path: Path) -> Plan:
     """Evaluated where it can be, as that is quick; sized when that is quick too."""
     small = scenario.model.id == "meta-llama/Llama-3.1-8B"
-    if scenario.deployment is None and small:
-        return answered(scenario, path, "size")
-    if scenario.deployment is not None:
-        return answered(scenario, path, "evaluate")
-    return answered(scenario, path, "size") if len(scenario.decode_accelerators) == 1 else _first(scenario, path)
+    if small or scenario.deployment is not None or len(scenario.decode_accelerators) == 1:
+        return plan_of(scenario, path)
+    return _first(scenario, path)
 
 
 def _first(scenario: Scenario, path: Path) -> Plan:
     """Sized on its first accelerator only."""
     one = scenario.decode_accelerators[:1]
-    return answered(replace(scenario, prefill_accelerators=one, decode_accelerators=one), path, "size")
+    return plan_of(replace(scenario, prefill_accelerators=one, decode_accelerators=one), path)
 
 
 @pytest.fixture(scope="module")

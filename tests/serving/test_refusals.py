@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.size import judge
+from planner.cli.reading import judge
 from planner.errors import FieldError, InputError, raise_every
 from planner.files.scenario import field_faults, load_scenario
 from planner.files.yamlfile import load

@@ -120,13 +120,13 @@ def shared(row: dict[str, str]) -> dict[str, float]:
     rate = part["arrivals_per_s"] / part["workers"]
     steps = _SharedSteps(part)
     point = shared_ranks(rate, law, part["mean_output_tokens"], int(part["ranks"]), part["budget_tokens"], steps)
-    waited = float(np.trapezoid(point.tails, point.times_s)) + point.residual_s
+    waited = float(np.trapezoid(point.first.tails, point.first.times_s)) + point.residual_s
     return {
         "batch": point.batch,
         "itl": point.mean_gap_s,
         "itl50": float(np.interp(0.5, LEVELS, point.gaps_s)),
         "itl99": float(np.interp(0.99, LEVELS, point.gaps_s)),
-        "ttft": waited + float(law.weights @ point.own_s),
+        "ttft": waited + float(law.weights @ point.first.own_s),
     }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from planner.records import Floats, Mode
-from planner.serving.colocated import ColocatedLaw, chained_law, colocated_law
+from planner.serving.colocated import colocated_law
+from planner.serving.colocated_ranks import settles
 from planner.serving.role import Role
 from planner.serving.shared_doubts import bends
 
@@ -19,30 +19,28 @@ def requests_per_s_max(role: Role, mode: Mode, replicas: int) -> float:
     """Highest stationary rate at which the pool still settles [requests/s]: a wide scan, then a fine one."""
     rate = float(role.traffic.window_requests_per_s @ role.traffic.window_weights)
     if role.dp > 1:
-        return _most_of_chain(role, mode, replicas, rate)
+        return _most_of_chain(role, replicas, rate)
     coarse = _highest_settled(role, mode, replicas, rate * np.geomspace(2.0**-10, 2.0**20, 61))
     most = _highest_settled(role, mode, replicas, coarse * np.linspace(1.0, 2.0**0.5, 61)) if coarse else 0.0
     point = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
-    return _most_of_chain(role, mode, replicas, most) if point.usable[0, 0] and bends(point) else most
+    return _most_of_chain(role, replicas, most) if point.usable[0, 0] and bends(point) else most
 
 
-def _most_of_chain(role: Role, mode: Mode, replicas: int, rate: float) -> float:
+def _most_of_chain(role: Role, replicas: int, rate: float) -> float:
     """The same by bisection, of points that are solved one by one."""
+    holds = settles(role, replicas)
     low, high = 0.0, rate
-    while _highest_settled(role, mode, replicas, np.array([high]), chained_law):
+    while holds(high):
         low, high = high, 2.0 * high
     for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
-        settles = _highest_settled(role, mode, replicas, np.array([middle]), chained_law) > 0.0
-        low, high = (middle, high) if settles else (low, middle)
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
 
-def _highest_settled(
-    role: Role, mode: Mode, replicas: int, rates: Floats, law_of: Callable[..., ColocatedLaw] = colocated_law
-) -> float:
+def _highest_settled(role: Role, mode: Mode, replicas: int, rates: Floats) -> float:
     scanned = replace(role.traffic, window_requests_per_s=rates, window_weights=np.full(rates.size, 1.0 / rates.size))
     budget = np.array([float(role.token_budget)])
-    law = law_of(replace(role, traffic=scanned), mode, budget, np.array([float(replicas)])).law
+    law = colocated_law(replace(role, traffic=scanned), mode, budget, np.array([float(replicas)])).law
     settled = law.stable[0, 0] & (law.mean_batch[0, 0] <= role.memory_batch)
     return float(rates[settled].max()) if settled.any() else 0.0

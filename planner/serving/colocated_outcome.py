@@ -82,7 +82,7 @@ def _chained(pool: ColocatedLaw) -> ColocatedLaw:
     law = chained.law
     if pool.workers[0] == 1.0 or not isinstance(law, SharedRanks):
         return chained
-    return replace(chained, law=replace(law, wait=pool.law.wait))
+    return replace(chained, law=replace(law, routed=pool.law.wait))
 
 
 def _pace_quantile_s(pool: ColocatedLaw, q: float) -> float:

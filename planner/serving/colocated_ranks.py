@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -68,19 +69,21 @@ class RoleSteps:
         return nodes, shared_part_s(step(worker, nodes / worker.dp, 1.0, expert_tokens=nodes))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class SharedRanks:
-    """A pool of such workers at every point; fields as those of `queueing.Colocated`."""
+    """A pool of such workers at every point; fields and properties as those of `queueing.Colocated`."""
 
+    role: Role
+    points: tuple[SharedPoint, ...]
+    counts: Floats  # of workers, and with it the shape of the points
     stable: NDArray[np.bool_]
     load: Floats
     mean_batch: Floats
     mean_itl_s: Floats
     mixed_share: Floats
-    wait: Wait | LockstepWait
-    own_s: Floats
     residual_s: Floats
     gaps: TabledGaps
+    routed: Wait | LockstepWait | None = None  # behind a router, where it is known; else arrivals go by chance
 
     @property
     def behind_s(self) -> Floats:
@@ -91,6 +94,35 @@ class SharedRanks:
         """q-quantile of the gaps over tokens."""
         return np.where(self.stable, self.gaps.quantile_s(q), np.inf)
 
+    @cached_property
+    def own_s(self) -> Floats:
+        """(points, atoms) the prefill of each prompt itself."""
+        more_s = _own_attention_s(self.role)
+        own = [np.maximum(point.first.own_s + more_s, point.decode_s) for point in self.points]
+        return np.array(own).reshape((*self.counts.shape, -1))
+
+    @cached_property
+    def wait(self) -> Wait | LockstepWait:
+        """For the first chunk to start."""
+        if self.routed is not None:
+            return self.routed
+        shape, laws = self.counts.shape, [point.first for point in self.points]
+        times, tails = (
+            np.array([getattr(law, name) for law in laws]).reshape((*shape, -1)) for name in ("times_s", "tails")
+        )
+        return LockstepWait(
+            servers=self.counts * self.role.dp,
+            load=self.load,
+            probability=tails[..., 0],
+            mean_s=np.where(self.stable, np.trapezoid(tails, times), np.inf),
+            residual_s=np.zeros(shape),
+            own_s=self.own_s,
+            times_s=times,
+            tails=tails,
+            step_s=np.where(self.stable, self.gaps.gaps_s[..., -1], np.inf),
+            spread=np.zeros(shape),
+        )
+
 
 def ranks_law(
     role: Role, arrivals_per_s: Floats, budgets: Floats, replicas: Floats, rough: bool = False
@@ -100,16 +132,51 @@ def ranks_law(
     A router that goes by requests in flight hardly sees where prompts wait, so each of the workers has its
     share of the arrivals by chance.
     """
+    settle = _settling(role, rough)
+    rates, tokens, counts = np.broadcast_arrays(arrivals_per_s, budgets, replicas)
+    points = tuple(
+        settle(each / workers, budget)
+        for each, budget, workers in zip(rates.ravel(), tokens.ravel(), counts.ravel(), strict=True)
+    )
+
+    def of(name: str) -> Floats:
+        values = np.array([getattr(point, name) for point in points])
+        return values.reshape((*counts.shape, *values.shape[1:]))
+
+    stable, load, batch = of("stable").astype(bool), of("load"), of("batch")
+    spread = BatchSpread(batch, batch / (1.0 - of("growth")))
+    law = SharedRanks(
+        role=role,
+        points=points,
+        counts=counts,
+        stable=stable,
+        load=np.where(stable, load, np.maximum(load, 1.0)),
+        mean_batch=np.where(stable, batch, np.inf),
+        mean_itl_s=of("mean_gap_s"),
+        mixed_share=of("mixed_share"),
+        residual_s=of("residual_s"),
+        gaps=TabledGaps(LEVELS, of("gaps_s"), of("decode_s"), spread, of("gap_variance")),
+    )
+    return law, of("token_s")
+
+
+def settles(role: Role, replicas: int) -> Callable[[float], bool]:
+    """Whether the pool settles, within its memory, at so many requests/s."""
+    settle = _settling(role, rough=False)
+
+    def at(requests_per_s: float) -> bool:
+        point = settle(requests_per_s / (replicas * role.batches), float(role.token_budget))
+        return point.stable and point.batch <= role.memory_batch
+
+    return at
+
+
+def _settling(role: Role, rough: bool) -> Callable[[float, float], SharedPoint]:
+    """Where one worker settles, by its prompts/s and the token budget of a rank."""
     traffic, steps = role.traffic, RoleSteps(role)
     prompts = ServiceLaw(traffic.new_tokens, traffic.input_weights)
-    rates, tokens, counts = np.broadcast_arrays(arrivals_per_s, budgets, replicas)
-    more_s = _own_attention_s(role)
-    points = [
-        shared_ranks(each / workers, prompts, traffic.mean_steps + 1.0, role.dp, budget, steps, rough)
-        for each, budget, workers in zip(rates.ravel(), tokens.ravel(), counts.ravel(), strict=True)
-    ]
-    points = [replace(point, own_s=np.maximum(point.own_s + more_s, point.decode_s)) for point in points]
-    return _pool(points, role, counts), _of(points, "token_s", rates.shape)
+    outputs = traffic.mean_steps + 1.0
+    return lambda rate, budget: shared_ranks(rate, prompts, outputs, role.dp, budget, steps, rough)
 
 
 def _own_attention_s(role: Role) -> Floats:
@@ -122,42 +189,3 @@ def _own_attention_s(role: Role) -> Floats:
     usual = step(role.worker, 0.0, 0.0, chunk, np.full(chunk.shape, mean), chunk, np.full(chunk.shape, cached))
     more = own.attention_prefill_s - usual.attention_prefill_s
     return np.asarray(more * traffic.new_tokens / chunk * role.constants.prefill_factor * role.step_factor)
-
-
-def _of(points: list[SharedPoint], name: str, shape: tuple[int, ...]) -> Floats:
-    values = np.array([getattr(point, name) for point in points])
-    return values.reshape((*shape, *values.shape[1:]))
-
-
-def _pool(points: list[SharedPoint], role: Role, counts: Floats) -> SharedRanks:
-    shape = counts.shape
-    stable, load = _of(points, "stable", shape).astype(bool), _of(points, "load", shape)
-    batch, mean_gap_s = _of(points, "batch", shape), _of(points, "mean_gap_s", shape)
-    times, tails = _of(points, "times_s", shape), _of(points, "tails", shape)
-    means = np.array([np.trapezoid(point.tails, point.times_s) if point.stable else np.inf for point in points])
-    own_s = _of(points, "own_s", shape)
-    gaps_s, decode_s = _of(points, "gaps_s", shape), _of(points, "decode_s", shape)
-    spread = BatchSpread(batch, batch / (1.0 - _of(points, "growth", shape)))
-    wait = LockstepWait(
-        servers=counts * role.dp,
-        load=np.where(stable, load, np.maximum(load, 1.0)),
-        probability=tails[..., 0],
-        mean_s=means.reshape(shape),
-        residual_s=np.zeros(shape),
-        own_s=own_s,
-        times_s=times,
-        tails=tails,
-        step_s=np.where(stable, gaps_s[..., -1], np.inf),
-        spread=np.zeros(shape),
-    )
-    return SharedRanks(
-        stable=stable,
-        load=wait.load,
-        mean_batch=np.where(stable, batch, np.inf),
-        mean_itl_s=mean_gap_s,
-        mixed_share=_of(points, "mixed_share", shape),
-        wait=wait,
-        own_s=own_s,
-        residual_s=_of(points, "residual_s", shape),
-        gaps=TabledGaps(LEVELS, gaps_s, decode_s, spread, _of(points, "gap_variance", shape)),
-    )

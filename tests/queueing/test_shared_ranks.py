@@ -36,7 +36,7 @@ def test_seldom_prompts_leave_gaps_alone() -> None:
     point = shared_ranks(1e-4, ServiceLaw.deterministic(500.0), 101.0, 4, 2048.0, Steps(4))
     # a lone request decodes in steps of 10 ms; its prompt took 10 + 25 ms in one chunk
     assert point.mean_gap_s == pytest.approx(0.010, rel=0.01)
-    assert point.own_s == pytest.approx([0.035], rel=0.01)
+    assert point.first.own_s == pytest.approx([0.035], rel=0.01)
     assert point.batch == pytest.approx(1e-4 * 100.0 * 0.010, abs=2e-3)
 
 
@@ -45,8 +45,8 @@ def test_one_rank_agrees_with_the_chunked_engine() -> None:
     point = shared_ranks(3.0, law, 200.0, 1, 512.0, Steps())
     known = chunked(3.0, law.values_s, law.weights, 200.0, 0.01, 1e-4, 5e-5, 512.0)
     assert point.mean_gap_s == pytest.approx(float(known.mean_itl_s), rel=0.05)
-    wait = float(np.trapezoid(point.tails, point.times_s)) + point.residual_s
-    assert wait + float(law.weights @ point.own_s) == pytest.approx(float(known.ttft_mean_s), rel=0.08)
+    wait = float(np.trapezoid(point.first.tails, point.first.times_s)) + point.residual_s
+    assert wait + float(law.weights @ point.first.own_s) == pytest.approx(float(known.ttft_mean_s), rel=0.08)
 
 
 @settings(max_examples=15)
@@ -57,9 +57,9 @@ def test_load_lengthens_gaps_and_first_tokens(rate: float, count: int) -> None:
     assert light.stable
     if heavy.stable:
         assert heavy.mean_gap_s >= light.mean_gap_s * 0.999
-        assert law.weights @ heavy.own_s >= law.weights @ light.own_s * 0.995
+        assert law.weights @ heavy.first.own_s >= law.weights @ light.first.own_s * 0.995
     assert np.all(np.diff(light.gaps_s) >= 0.0)
-    assert np.all(np.diff(light.tails) <= 0.0)
+    assert np.all(np.diff(light.first.tails) <= 0.0)
     # Little: requests that decode are arrivals times their gaps
     assert light.batch == pytest.approx(rate * 149.0 * light.mean_gap_s, rel=0.02, abs=0.01)
 

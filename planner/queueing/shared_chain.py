@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,6 +15,7 @@ STEPS = 16  # lengths of a step that are told apart
 FULLEST = 0.97  # of the token budget taken by decoding: beyond, nothing settles
 _CELLS = 12  # of a full chunk, at least; so many more that a mean prompt has _PROMPT_CELLS, up to _MOST_CELLS
 _PROMPT_CELLS, _MOST_CELLS = 4, 64
+_SIGMAS = 5.0
 _LONGEST = 1024  # cells of tokens that wait on a rank
 _NEVER = 1e-12  # chance of a step that rounding alone leads to
 
@@ -32,7 +34,8 @@ class SharedSteps(Protocol):
 class Cells:
     """Tokens in cells on one rank, at one batch. Steps are twice `STEPS`: with no rank full, then with some."""
 
-    room: float  # tokens of a full chunk
+    load: float  # share of the time that prompts need in full steps
+    room: float  # tokens of a full chunk, or of the most that ever comes in a step where that is less
     read: int  # cells of a full chunk
     size: int  # cells in all
     prompt: NDArray[np.complex128]  # transform of the law of a prompt
@@ -109,17 +112,23 @@ def cells_of(
     batch: float,
     least: int,
 ) -> Cells:
-    room = max(budget_tokens - batch / ranks, (1.0 - FULLEST) * budget_tokens)
+    rate = arrivals_per_s / ranks
+
+    def longest_s(tokens: float) -> float:
+        alone, together = steps.rank_s(batch, np.array([tokens])), steps.shared_s(batch, np.array([ranks * tokens]))
+        return float(alone[0] + together[0])
+
+    full = max(budget_tokens - batch / ranks, (1.0 - FULLEST) * budget_tokens)
+    room = _room_used(full, prompts, rate, longest_s)
     read = int(np.clip(round(_PROMPT_CELLS * room / prompts.mean_s), _CELLS, _MOST_CELLS))
     tokens = np.linspace(0.0, room, read + 1)
     rank_s = steps.rank_s(batch, tokens)
-    shortest = float(rank_s[0] + steps.shared_s(batch, np.zeros(1))[0])
-    longest = float(rank_s[-1] + steps.shared_s(batch, np.array([ranks * room]))[0])
-    rate = arrivals_per_s / ranks
+    shortest, longest = float(rank_s[0] + steps.shared_s(batch, np.zeros(1))[0]), longest_s(room)
     cell = room / read
     wanted = 2 * read + float(prompts.values_s.max()) / cell + 4.0 * rate * prompts.mean_s * longest / cell
     size = max(least, 1 << int(np.ceil(np.log2(min(wanted, _LONGEST)))))
     return Cells(
+        load=rate * prompts.mean_s * longest_s(full) / full,
         room=room,
         read=read,
         size=size,
@@ -129,6 +138,20 @@ def cells_of(
         rank_s=rank_s,
         lengths_s=np.linspace(shortest, longest, STEPS),
     )
+
+
+def _room_used(full: float, prompts: ServiceLaw, rate: float, longest_s: Callable[[float], float]) -> float:
+    """Tokens that a chunk seldom exceeds: cells no wider than prompts tell steps that read one from those that do not.
+
+    Where no more than `_SIGMAS` standard deviations above the mean come in the longest step, chunks are not longer.
+    """
+    room = float(prompts.values_s.max())
+    while room < full:
+        come = rate * longest_s(room)
+        if come * prompts.mean_s + _SIGMAS * np.sqrt(come * prompts.moment(2)) <= room:
+            return room
+        room *= 1.25
+    return full
 
 
 def _spread_over(prompts: ServiceLaw, cell: float, size: int) -> Floats:

@@ -111,7 +111,7 @@ def shared_ranks(
     for _ in range(_ROUNDS):
         cells = cells_of(arrivals_per_s, prompts, ranks, budget_tokens, steps, batch, state.left.size)
         state = state.widened(cells.size)
-        load = cells.rate * prompts.mean_s * float(cells.lengths_s[-1]) / cells.room
+        load = cells.load
         late = late + 1 if load >= most_load else 0
         if late > 2:
             return _unsettled(load, batch, prompts)

@@ -49,6 +49,20 @@ def test_one_rank_agrees_with_the_chunked_engine() -> None:
     assert wait + float(law.weights @ point.first.own_s) == pytest.approx(float(known.ttft_mean_s), rel=0.08)
 
 
+@pytest.mark.parametrize("ranks_count", [1, 4])
+@pytest.mark.parametrize("law", [ServiceLaw.deterministic(20.0), ServiceLaw.gamma(20.0, 0.5)])
+def test_a_budget_that_no_step_reaches_is_as_good_as_an_endless_one(ranks_count: int, law: ServiceLaw) -> None:
+    """Cells as wide as several short prompts would take steps that read one for steps that read none."""
+    steps = Steps(ranks_count, token_s=2e-4)
+    near, far = (shared_ranks(40.0, law, 60.0, ranks_count, budget, steps) for budget in (1024.0, 16384.0))
+    assert far.mean_gap_s == pytest.approx(near.mean_gap_s, rel=0.01)
+    assert far.mixed_share == pytest.approx(near.mixed_share, rel=0.05)
+    assert far.load < near.load
+    # one rank: a step is plain where nobody came in the one before, and requests begin behind one that was not
+    if ranks_count == 1:
+        assert far.mixed_share >= 0.9 * -np.expm1(-40.0 * far.decode_s)
+
+
 @settings(max_examples=15)
 @given(rate=st.floats(0.2, 6.0), count=st.integers(2, 16))
 def test_load_lengthens_gaps_and_first_tokens(rate: float, count: int) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from planner.reuse.counting import Ints
 from planner.reuse.records import CachedLengths, Floats, LevelLengths
 
-_HALVINGS = 100  # of a bracket around a root: more than the digits of a double
+_ROUNDS = 200  # around a root: more than a bisection to the digits of a double takes
 _CLOSE = 1e-14  # ends of a bracket, relative: a step is then told from what lies beside it
 _LONGEST_S = 1e15
 _MOST = {"turns": 100_000, "think_scv": 1_000}  # of other counts a thousand million
@@ -287,6 +287,19 @@ def _streams(session: Session) -> tuple[_Stream, ...]:
     return own, _Stream(rate * bursts, sub.shared_tokens, sub.own_tokens, sub.output_tokens, kept, steps)
 
 
+def _working_set(session: Session) -> Callable[[float], float]:
+    """Tokens used within a window, each counted once, as a function of the window."""
+    users, streams = session.users, _streams(session)
+
+    def tokens(window_s: float) -> float:
+        return sum(
+            stream.shared_tokens * stream.shared_within(window_s, users) + users * stream.working_set(window_s)
+            for stream in streams
+        )
+
+    return tokens
+
+
 @dataclass(frozen=True, slots=True)
 class SessionReuse:
     """Reuse of described sessions in one cache of `block_tokens` blocks; answers as `TraceReuse` does, by estimate."""
@@ -322,7 +335,7 @@ class SessionReuse:
     def characteristic_time_s(self, capacity_blocks: float) -> float:
         """How long the cache keeps what is not used: the window whose working set is the capacity."""
         tokens = capacity_blocks * self.block_tokens
-        return _crossing(self._working_set, tokens, self.session.turn_gap_s)
+        return _crossing(_working_set(self.session), tokens, self.session.turn_gap_s)
 
     def live_tokens(self) -> float:
         """What must be kept for half of the returning turns to find their context: shared + users x live context."""
@@ -343,11 +356,7 @@ class SessionReuse:
         return _crossing(lambda window_s: _within(gaps, window_s), 0.5, self.session.turn_gap_s, above=True)
 
     def _working_set(self, window_s: float) -> float:
-        users = self.session.users
-        return sum(
-            stream.shared_tokens * stream.shared_within(window_s, users) + users * stream.working_set(window_s)
-            for stream in _streams(self.session)
-        )
+        return _working_set(self.session)(window_s)
 
     def levels_law(self, capacities_blocks: Sequence[float]) -> LevelLengths:
         """Prompts, outputs and what they find at each of several capacities, in the order of the capacities.
@@ -376,16 +385,43 @@ def _each(function: Callable[[float], float], values: ArrayLike) -> Floats:
 
 
 def _crossing(rising: Callable[[float], float], level: float, guess: float, *, above: bool = False) -> float:
-    """Where `rising` reaches `level`: the last place found below it, or with `above` the first not below."""
+    """Where `rising` reaches `level`: the last place found below it, or with `above` the first not below.
+
+    Chandrupatla's choice between a bisection and an inverse quadratic step, until the bracket closes on the digits of
+    a double (Advances in Engineering Software 28(3), 1997).
+    """
     low, high = 0.0, guess
-    while rising(high) < level and high < _LONGEST_S:
-        low, high = high, 2.0 * high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if rising(middle) < level else (low, middle)
-        if high - low <= _CLOSE * high:
+    at_low, at_high = rising(low) - level, rising(high) - level
+    while at_high < 0.0 and high < _LONGEST_S:
+        low, high, at_low = high, 2.0 * high, at_high
+        at_high = rising(high) - level
+    last, at_last, other, at_other, share = high, at_high, low, at_low, 0.5
+    for _ in range(_ROUNDS):
+        place = last + share * (other - last)
+        value = rising(place) - level
+        if (value < 0.0) == (at_last < 0.0):
+            before, at_before = last, at_last
+        else:
+            before, at_before, other, at_other = other, at_other, last, at_last
+        last, at_last = place, value
+        close, width = _CLOSE * max(last, other), abs(other - last)
+        if width <= 2.0 * close:
             break
-    return high if above else low
+        least = close / width
+        share = min(max(_step(last, other, before, at_last, at_other, at_before), least), 1.0 - least)
+    return max(last, other) if above else min(last, other)
+
+
+def _step(last: float, other: float, before: float, at_last: float, at_other: float, at_before: float) -> float:
+    """Share of the way from `last` to `other`: by the parabola through three places, or a half where it misleads."""
+    if at_before in (at_other, at_last) or at_last == at_other:
+        return 0.5
+    place, value = (last - other) / (before - other), (at_last - at_other) / (at_before - at_other)
+    if not (value**2 < place and (1.0 - value) ** 2 < 1.0 - place):
+        return 0.5
+    near = at_last / (at_other - at_last) * at_before / (at_other - at_before)
+    far = (before - last) / (other - last) * at_last / (at_before - at_last) * at_other / (at_before - at_other)
+    return near + far
 
 
 def session_reuse(session: Session, block_tokens: int) -> SessionReuse:

@@ -3,13 +3,15 @@
 Running requests hold their contexts, and only what they leave is a cache. A miss is computed again, so requests stay
 longer, hold more and leave less: there may be a warm and a cold settled state at the same load. Both are found by
 iterating from a cache that holds everything and from one that holds nothing; the map never falls when hits rise, so the
-two end at the largest and the smallest fixed point (MODELLING §9).
+two end at the largest and the smallest fixed point (MODELLING §9). Users who wait push the other way, because they
+send less: where rounds point to and fro, each goes half as far as the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -22,6 +24,7 @@ from planner.serving.tiers import NETWORK_KINDS, nodes_of, stored_bytes
 Start = Literal["warm", "cold"]
 ROUNDS = 60
 SETTLED = 5e-4  # of all prompt tokens, between two rounds
+LEAST_STEP = 1.0 / 128.0  # of the way to where a round points, after rounds that pointed to and fro
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,18 +75,31 @@ def settled(plant: Plant, start: Start = "warm", load_factor: float = 1.0) -> Se
     """The fixed point reached from a full or an empty cache, at `load_factor` times the users or the rate."""
     levels = np.asarray(level_tokens(plant))
     first = np.full(levels.size, EVERYTHING_TOKENS if start == "warm" else 0.0)
-    workload = _found(plant, first, 0.0, load_factor)
-    hits = hit_fractions(workload)
-    free = first
+    workload = _found(plant, first, load_factor)
+    hits, place, step, last = np.cumsum(hit_fractions(workload)), None, 1.0, 0.0
     for _ in range(ROUNDS):
         flow = _flow(plant.loaded(workload), load_factor)
-        free = np.maximum(levels - _live_tokens(plant, flow), 0.0)
-        workload = _found(plant, free, _idle_s(plant, flow), load_factor, flow)
-        before, hits = hits, hit_fractions(workload)
-        if max(abs(np.cumsum(hits) - np.cumsum(before))) < SETTLED:
+        here = _place(plant, levels, flow, load_factor)
+        place = here if place is None else place + step * (here - place)
+        workload = _found(plant, place[: levels.size], load_factor, *place[levels.size :])
+        before, hits = hits, np.cumsum(hit_fractions(workload))
+        change = float(np.sum(hits - before))
+        if np.max(np.abs(hits - before)) < SETTLED * step or (step <= LEAST_STEP and change * last < 0.0 > change):
             break
+        step, last = max(step / 2.0, LEAST_STEP) if change * last < 0.0 else step, change or last
     flow = _flow(plant.loaded(workload), load_factor)
-    return Settled(workload, flow, hits, tuple(np.maximum.accumulate(free).tolist()))
+    free = first if place is None else place[: levels.size]
+    return Settled(workload, flow, hit_fractions(workload), tuple(np.maximum.accumulate(free).tolist()))
+
+
+def _place(plant: Plant, levels: Floats, flow: Flow, load_factor: float) -> Floats:
+    """What decides on hits: tokens that contexts in use leave at each level, seconds idle, and users who are idle."""
+    free, idle_s = np.maximum(levels - _live_tokens(plant, flow), 0.0), _idle_s(plant, flow)
+    sessions = plant.scenario.workload.sessions
+    if sessions is None:
+        return np.concatenate((free, [0.0, 0.0]))
+    users = flow.requests_per_s / requests_per_turn(sessions) * (idle_s + pause_s(sessions))
+    return np.concatenate((free, [idle_s, min(max(users, 1e-6), sessions.users * load_factor)]))
 
 
 def _flow(loaded: Loaded, load_factor: float) -> Flow:
@@ -108,16 +124,15 @@ def _idle_s(plant: Plant, flow: Flow) -> float:
     return flow.wait_s if plant.colocated else flow.wait_s + flow.run_s
 
 
-def _found(plant: Plant, free: Floats, idle_s: float, load_factor: float, flow: Flow | None = None) -> Workload:
+def _found(
+    plant: Plant, free: Floats, load_factor: float, idle_s: float = 0.0, idle_users: float | None = None
+) -> Workload:
     workload, block = plant.scenario.workload, plant.scenario.engine.memory.block_tokens
     sessions = workload.sessions
     if sessions is None:
         return with_hits(workload, free.tolist(), block)
-    users = sessions.users * load_factor
-    if flow is not None:
-        idle = flow.requests_per_s / requests_per_turn(sessions) * (idle_s + pause_s(sessions))
-        users = min(max(idle, 1e-6), users)
-    return session_hits(workload, described(sessions, idle_s, users), free.tolist(), block)
+    users = sessions.users * load_factor if idle_users is None else float(idle_users)
+    return session_hits(workload, described(sessions, float(idle_s), users), free.tolist(), block)
 
 
 # --------------------------------------------------------------------------------------------------------------- cliff
@@ -152,27 +167,30 @@ def sweep(plant: Plant, factors: Sequence[float]) -> Sweep:
 
 def cliffs(plant: Plant, swept: Sweep, halvings: int = 4) -> tuple[Cliff, ...]:
     """Per level the load at which less than half of what it found at the least load is found, from each start."""
-    return tuple(_cliff(plant, swept, level, halvings) for level in range(1 + len(plant.scenario.tiers)))
+
+    @cache
+    def found(start: Start, factor: float) -> Floats:
+        return np.cumsum(settled(plant, start, factor).hits)
+
+    return tuple(_cliff(swept, found, level, halvings) for level in range(1 + len(plant.scenario.tiers)))
 
 
-def _cliff(plant: Plant, swept: Sweep, level: int, halvings: int) -> Cliff:
-    def found(state: Settled) -> float:
-        return sum(state.hits[: level + 1])
-
+def _cliff(swept: Sweep, found: Callable[[Start, float], Floats], level: int, halvings: int) -> Cliff:
     def edge(start: Start, states: Sequence[Settled]) -> tuple[float, float] | None:
         """The last load that holds and the first that does not, by bisection in the logarithm."""
-        broken = [index for index, state in enumerate(states) if found(state) < found(states[0]) / 2.0]
+        hits = [sum(state.hits[: level + 1]) for state in states]
+        broken = [index for index, share in enumerate(hits) if share < hits[0] / 2.0]
         if not broken:
             return None
         low, high = float(swept.factors[broken[0] - 1]), float(swept.factors[broken[0]])
         for _ in range(halvings):
             middle = float(np.sqrt(low * high))
-            holds = found(settled(plant, start, middle)) >= found(states[0]) / 2.0
-            low, high = (middle, high) if holds else (low, middle)
+            low, high = (middle, high) if found(start, middle)[level] >= hits[0] / 2.0 else (low, middle)
         return low, high
 
     warm = edge("warm", swept.warm)
-    alike = warm is not None and found(settled(plant, "cold", warm[0])) >= found(swept.cold[0]) / 2.0
+    least = sum(swept.cold[0].hits[: level + 1]) / 2.0
+    alike = warm is not None and found("cold", warm[0])[level] >= least
     cold = warm if alike else edge("cold", swept.cold)
     return Cliff(level, *(float(np.sqrt(each[0] * each[1])) if each else None for each in (warm, cold)))
 

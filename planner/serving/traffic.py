@@ -176,8 +176,9 @@ def _reduced_prompts(
         for part in _parts(np.arange(inputs.size), inputs, weights, _tail_edges(PROMPT_LENGTHS))
         for cell in _parts(part, inputs - cached, weights, np.linspace(0.0, 1.0, INPUT_ATOMS // PROMPT_LENGTHS + 1))
     ]
-    mass = np.array([weights[cell].sum() for cell in cells])
-    means = [np.array([weights[cell] @ values[cell] for cell in cells]) / mass for values in (inputs, cached, *fetched)]
+    together, starts = np.concatenate(cells), np.cumsum([0, *map(len, cells[:-1])])
+    mass = np.add.reduceat(weights[together], starts)
+    means = [np.add.reduceat((weights * values)[together], starts) / mass for values in (inputs, cached, *fetched)]
     order = np.argsort(means[0], kind="stable")
     tiers = np.array(means[2:]).reshape(fetched.shape[0], mass.size)[:, order]
     return means[0][order], means[1][order], tiers, mass[order] / mass.sum()

@@ -13,7 +13,8 @@ from planner.serving.flow import Plant, plant_of
 from planner.serving.residency import Cliff, Settled, Sweep, at_load, cliffs, level_tokens, settled, sweep
 from planner.serving.reuse import ceiling_fraction, knows_reuse, trace_reuse
 from planner.sizing.kv_parts import Burst, DecodeSide, Routing, burst, decode_side, routing
-from planner.sizing.plan import evaluate, size, size_as_is
+from planner.sizing.plan import evaluate, evaluate_as_is, size_as_is
+from planner.sizing.reuse import sized
 from planner.sizing.tco import priced
 from planner.sizing.tier_choice import Option, nothing_found, option, steps
 
@@ -66,9 +67,10 @@ def kv(scenario: Scenario) -> KvReport:
     workload = scenario.workload
     if not knows_reuse(workload) and not workload.prefix_hit_fraction:
         raise FieldError("workload", NO_REUSE)
-    plan = evaluate(scenario) if scenario.deployment is not None else size(scenario)
+    searched = scenario.deployment is None
+    without = size_as_is(nothing_found(scenario)) if searched else None
+    plan = sized(scenario, size_as_is, evaluate_as_is, without) if searched else evaluate(scenario)
     asked = replace(scenario, tiers=plan.scenario.tiers)
-    without = None if scenario.deployment is not None else size_as_is(nothing_found(asked))
     report = KvReport(
         plan=plan,
         ceiling_fraction=None,

@@ -42,39 +42,44 @@ class _Trial:
     holds: bool
 
 
-def sized(scenario: Scenario, size: Size, evaluate: Evaluate) -> Plan:
-    """The plan of `size` for the hits that its own caches give; `evaluate` says what a deployment does with others."""
+def sized(scenario: Scenario, size: Size, evaluate: Evaluate, empty: Plan | None = None) -> Plan:
+    """The plan of `size` for the hits that its own caches give; `evaluate` says what a deployment does with others.
+
+    `empty` : the plan of `size` as if nothing were found, where it is known.
+    """
     if not knows_reuse(scenario.workload):
         return size(with_sizes(_noted(scenario), {}))
+    empty = size(nothing_found(scenario)) if empty is None else empty
     if not has_open_sizes(scenario):
-        return _settled_plan(scenario, size, evaluate)
+        return _settled_plan(scenario, empty, size, evaluate)
     # memory that was bought for work may hold everything by itself; where all is found, little memory is bought
-    bought = [size(nothing_found(scenario)).deployment, size(_all_found(scenario)).deployment]
+    bought = [empty.deployment, size(_all_found(scenario)).deployment]
     filled = [chosen(scenario, deployment) for deployment in bought]
     different = filled[:1] if filled[0].tiers == filled[1].tiers else filled
-    plans = [_settled_plan(one, size, evaluate) for one in different]
+    plans = [_settled_plan(one, empty, size, evaluate) for one in different]
     return min(plans, key=lambda plan: (plan.verdict != "feasible", *_price(plan)))
 
 
-def _settled_plan(scenario: Scenario, size: Size, evaluate: Evaluate) -> Plan:
+def _settled_plan(scenario: Scenario, empty: Plan, size: Size, evaluate: Evaluate) -> Plan:
     """The cheapest of the plans tried that hold with what they find themselves.
 
     The first is sized for empty caches, each other for what the one before finds: a large one finds all, one sized for
     that may find little, and one sized for little more. Without one that holds, the last.
     """
-    plan, trials = size(_first_guess(scenario)), list[_Trial]()
+    deployment, plan, trials = empty.deployment, None, list[_Trial]()
     for _ in range(ROUNDS):
-        if plan.deployment is None:
+        if deployment is None:
             break
-        trial = _trial(scenario, plan, plan.deployment, evaluate)
-        again = any(earlier.deployment == trial.deployment for earlier in trials)
+        trial = _trial(scenario, plan, deployment, evaluate)
+        again = any(earlier.deployment == deployment for earlier in trials)
         trials.append(trial)
         if again:
             break
         plan = size(at_load(scenario, trial.state, asked=True))
+        deployment = plan.deployment
     held = [trial for trial in trials if trial.holds]
     if not held:
-        return plan if plan.deployment is None else _with_note(trials[-1].plan, scenario)
+        return _with_note(trials[-1].plan, scenario) if deployment else plan or size(_first_guess(scenario))
     return _with_note(min(reversed(held), key=lambda trial: _price(trial.plan)).plan, scenario)
 
 
@@ -89,21 +94,22 @@ def _all_found(scenario: Scenario) -> Scenario:
     return replace(scenario, workload=workload, tiers=())
 
 
-def _trial(scenario: Scenario, plan: Plan, deployment: Deployment, evaluate: Evaluate) -> _Trial:
+def _trial(scenario: Scenario, plan: Plan | None, deployment: Deployment, evaluate: Evaluate) -> _Trial:
+    """`plan` : of which the deployment is, sized for other hits; None where they are of no use."""
     state = settled(plant_of(scenario, deployment), "cold")
-    flow, assumed = state.flow, plan.scenario.workload
-    own = plan
-    if not (_finds(state, assumed, ALIKE) and abs(flow.requests_per_s / assumed.requests_per_s - 1.0) < ALIKE):
+    flow, own = state.flow, plan
+    if own is None or not _as_assumed(state, own.scenario.workload):
         own = evaluate(at_load(scenario, state), deployment)
-        own = replace(own, alternatives=plan.alternatives, candidates=plan.candidates)
+        own = own if plan is None else replace(own, alternatives=plan.alternatives, candidates=plan.candidates)
     carried = not flow.saturated and flow.requests_per_s >= CARRIED * flow.asked_per_s
     return _Trial(own, deployment, state, carried and own.verdict == "feasible")
 
 
-def _finds(state: Settled, assumed: Workload, within: float) -> bool:
-    """Whether a state finds at every level what a workload was taken to find there, to `within` of all tokens."""
+def _as_assumed(state: Settled, assumed: Workload) -> bool:
+    """Whether a state has the rate that a workload was taken to have, and finds at every level what it was."""
     differences = np.cumsum(state.hits) - np.cumsum(hit_fractions(assumed))
-    return bool(np.all(np.abs(differences) < within))
+    alike = abs(state.flow.requests_per_s / assumed.requests_per_s - 1.0) < ALIKE
+    return alike and bool(np.all(np.abs(differences) < ALIKE))
 
 
 def resolved(scenario: Scenario, deployment: Deployment) -> Scenario:

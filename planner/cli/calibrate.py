@@ -65,7 +65,7 @@ def _runs(
     """The usable runs. InputError when there are none, or when they are of several engines, models or accelerators."""
     from planner.calibration.validate import UNFITTED_FLAGS, resolve
     from planner.errors import Fault, InputError
-    from planner.files.measurements import read_benchmark
+    from planner.files.benchmarks import read_benchmark
 
     find = finder(catalog, models)
     base = _deployed(deployment, catalog) if deployment else None

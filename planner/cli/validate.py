@@ -73,7 +73,7 @@ def _against_plan(file: Path | None, result: Path | None, plan: Path | None, sha
     """Every run of a benchmark's result beside one plan."""
     from planner.calibration.agreement import agreement
     from planner.cli.formats import write
-    from planner.files.benchmark_statistics import read_statistics
+    from planner.files.benchmarks import read_statistics
     from planner.files.results import believed_whole, load_one
     from planner.render.agreement import to_document, to_text
     from planner.render.json import to_json

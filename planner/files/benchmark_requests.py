@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean, median, pstdev
 from typing import Any
 
-from planner.files.benchmark_summaries import UNITS, at, even, first, run_of
-from planner.records import Measurement
+from planner.files.benchmark_summaries import UNITS, Benchmark, at, even, first, number
+from planner.records import PROBABILITY
 
 Record = Mapping[str, Any]
 
@@ -25,32 +25,49 @@ class Request:
     output_tokens: float
 
 
-def runs_of_requests(records: Sequence[Record]) -> list[Measurement]:
+def runs_of_requests(records: Sequence[Record]) -> list[Benchmark]:
     """The run that the records are of; empty when no tool that is known writes such."""
-    finished = finished_requests(records)
-    return [_run(finished)] if finished else []
-
-
-def finished_requests(records: Sequence[Record]) -> list[Request]:
-    """The requests that came to an end; empty when no tool that is known writes such records."""
     for known, read in _READERS:
         if records and known(records[0]):
-            return [request for record in records if (request := read(record)) and request.e2e_s > 0]
+            finished = [request for record in records if (request := read(record)) and request.e2e_s > 0]
+            return [_run(finished)] if finished else []
     return []
 
 
-def _run(requests: list[Request]) -> Measurement:
+def _run(requests: list[Request]) -> Benchmark:
     several = [one for one in requests if one.output_tokens > 1 and one.ttft_s > 0]
+    tpots = [(one.e2e_s - one.ttft_s) / (one.output_tokens - 1.0) for one in several]
+    values = {
+        "ttft": [one.ttft_s for one in requests if one.ttft_s > 0],
+        "tpot": tpots,
+        "e2e": [one.e2e_s for one in requests],
+    }
     output = fmean(one.output_tokens for one in requests)
-    return run_of(
-        "",
+    return Benchmark(
+        {metric: _statistics(sorted(numbers)) for metric, numbers in values.items() if numbers},
         fmean(one.input_tokens for one in requests),
         output,
+        _requests_per_s(requests),
         _in_flight(requests),
-        median(one.ttft_s for one in several) if several else math.nan,
-        median((one.e2e_s - one.ttft_s) / (one.output_tokens - 1.0) for one in several) if several else math.nan,
         equal_lengths=even(pstdev(one.output_tokens for one in requests), output),
+        ttft_s=median(one.ttft_s for one in several) if several else math.nan,
+        tpot_s=median(tpots) if several else math.nan,
     )
+
+
+def _statistics(ordered: Sequence[float]) -> dict[str, float]:
+    """Mean and quantiles, of which only those that the number of values can tell."""
+    found = {"mean": fmean(ordered)}
+    for name, probability in PROBABILITY.items():
+        if len(ordered) * (1.0 - probability) >= 1.0 or name == "p50":
+            found[name] = ordered[min(math.ceil(probability * len(ordered)) - 1, len(ordered) - 1)]
+    return found
+
+
+def _requests_per_s(requests: list[Request]) -> float:
+    starts = [one.start_s for one in requests if math.isfinite(one.start_s)]
+    window = max(starts) - min(starts) if len(starts) == len(requests) else 0.0
+    return (len(requests) - 1) / window if window > 0 else math.nan
 
 
 def _in_flight(requests: list[Request]) -> float:
@@ -86,11 +103,11 @@ def _aiperf(record: Record) -> Request | None:
 def _inference_perf(record: Record) -> Request | None:
     if record.get("error"):
         return None
-    start, end = _number(record.get("start_time")), _number(record.get("end_time"))
+    start, end = number(record.get("start_time")), number(record.get("end_time"))
     times = at(record, "info", "response_metrics", "output_token_times") or []
     given = first(at(record, "info", "input_tokens"), at(record, "info", "request_metrics", "text", "input_tokens"))
     output = first(at(record, "info", "response_metrics", "output_tokens"), len(times))
-    first_token = _number(times[0]) if times else math.nan
+    first_token = number(times[0]) if times else math.nan
     return Request(start, first_token - start, end - start, given, output)
 
 
@@ -99,52 +116,45 @@ def _llmperf(record: Record) -> Request | None:
         return None
     return Request(
         math.nan,
-        _number(record["ttft_s"]),
-        _number(record["end_to_end_latency_s"]),
-        _number(record["number_input_tokens"]),
-        _number(record["number_output_tokens"]),
+        number(record["ttft_s"]),
+        number(record["end_to_end_latency_s"]),
+        number(record["number_input_tokens"]),
+        number(record["number_output_tokens"]),
     )
 
 
 def _recorder(record: Record) -> Request:
     """vLLM's own clock of a request: its TTFT begins where the engine queued it."""
-    queued = _number(record["queued_ts"])
+    queued = number(record["queued_ts"])
     return Request(
         queued,
-        _number(record["first_token_ts"]) - queued,
-        _number(record["last_token_ts"]) - queued,
-        _number(record["input_toks"]),
-        _number(record["output_toks"]),
+        number(record["first_token_ts"]) - queued,
+        number(record["last_token_ts"]) - queued,
+        number(record["input_toks"]),
+        number(record["output_toks"]),
     )
 
 
 def _lmbenchmark(record: Record) -> Request:
-    ttft = _number(record["ttft"])
+    ttft = number(record["ttft"])
     return Request(
-        _number(record["launch_time"]),
+        number(record["launch_time"]),
         ttft,
-        ttft + _number(record["generation_time"]),
-        _number(record["prompt_tokens"]),
-        _number(record["generation_tokens"]),
+        ttft + number(record["generation_time"]),
+        number(record["prompt_tokens"]),
+        number(record["generation_tokens"]),
     )
 
 
 def _multi_turn(record: Record) -> Request:
     """vLLM multi-turn. Prompts count whole, though a part of them may be cached."""
     return Request(
-        _number(record["start_time_ms"]) * 1e-3,
-        _number(record["ttft_ms"]) * 1e-3,
-        _number(record["latency_ms"]) * 1e-3,
-        _number(record["input_num_tokens"]),
-        _number(record["output_num_tokens"]),
+        number(record["start_time_ms"]) * 1e-3,
+        number(record["ttft_ms"]) * 1e-3,
+        number(record["latency_ms"]) * 1e-3,
+        number(record["input_num_tokens"]),
+        number(record["output_num_tokens"]),
     )
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def _has(*names: str) -> Callable[[Record], bool]:

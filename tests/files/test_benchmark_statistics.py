@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
-from planner.files.benchmark_statistics import read_statistics
+from planner.files.benchmarks import read_statistics
 
 BENCH = Path(__file__).parents[1] / "data" / "bench"
 UNREAD = ("README.md", "kv_cache_tester.csv")  # the second has a line for each half minute and no run

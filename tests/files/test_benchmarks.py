@@ -10,7 +10,7 @@ import pytest
 
 from planner.errors import InputError
 from planner.files.benchmark_summaries import in_flight
-from planner.files.measurements import read_benchmark
+from planner.files.benchmarks import read_benchmark
 from planner.records import Measurement
 
 BENCH = Path(__file__).parents[1] / "data" / "bench"

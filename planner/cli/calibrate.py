@@ -143,7 +143,7 @@ def _percent(ratio: float) -> str:
 def _overlay(found: Calibration, run: ClosedLoop, lines: list[str], catalog: tuple[Path, ...]) -> str:
     from planner.calibration.calibrate import group_of
     from planner.files.catalog import Catalog
-    from planner.files.engine_overlay import engine_overlay
+    from planner.files.catalog_write import engine_overlay
 
     comments = [
         f"Profile of {run.engine.id} fitted to own runs of {run.model.id} on {run.accelerator.id}.",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from importlib.resources import files
 
 from planner.engines.memory import RoleName
 from planner.export import sglang, vllm
 from planner.export.flags import Flag
 from planner.export.launch import Launch, Worker
-from planner.export.sources import router_source
 
 ROUTER_PORT = 8000
 PORTS: dict[RoleName, int] = {"prefill": 8100, "decode": 8200, "colocated": 8100}
@@ -48,7 +48,7 @@ def _setting(launch: Launch, worker: Worker) -> list[str]:
         f"replicas={worker.replicas}  # {worker.field('replicas')}",
         f"accelerator={shlex.quote(worker.accelerator)}  # {worker.field('accelerator')}",
         f"index=${{1:?usage: {script_name(worker)} INDEX, from 0 to {worker.replicas - 1}}}",
-        f"model=${{MODEL:-{_inside_default(launch.model)}}}  # inputs.model.id",
+        f"model=${{MODEL:-{shlex.quote(launch.model)}}}  # inputs.model.id",
         f"port=${{PORT:-$(({PORTS[worker.role]} + index))}}",
     ]
     if per_node < worker.node_accelerators:
@@ -65,11 +65,6 @@ def _setting(launch: Launch, worker: Worker) -> list[str]:
             lines.append(f"export {name}=${{{name}:-{value}}}  # {why}")
     lines.append('echo "worker $index of $replicas on $accelerator, port $port" >&2')
     return lines
-
-
-def _inside_default(text: str) -> str:
-    """`text` inside ${NAME:-...}: quoted where the shell would read it as more than text."""
-    return shlex.quote(text)
 
 
 def _array(flags: Sequence[Flag]) -> list[str]:
@@ -186,5 +181,5 @@ def needs_own_router(launch: Launch) -> bool:
 
 
 def router_program() -> str:
-    """The text of router.py."""
-    return router_source()
+    """The text of router.py: a program of the standard library alone, never run here."""
+    return files("planner.export").joinpath("router.py").read_text(encoding="utf-8")

@@ -1,10 +1,11 @@
-"""A model's shape -> the text of a model file."""
+"""Text of catalog files: a model's shape, and an engine profile with what a user's own runs add."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields as fields_of
+from pathlib import Path
 from typing import Any
 
 from planner.records import (
@@ -98,3 +99,25 @@ def _flow(values: Mapping[str, Any]) -> str:
     """A one-line mapping without what is zero or false."""
     shown = (f"{key}: {str(value).lower() if value is True else value}" for key, value in values.items() if value)
     return "{" + ", ".join(shown) + "}"
+
+
+# ------------------------------------------------------------------------------------------------------------- engines
+
+
+def engine_overlay(
+    profile: Path, deviation: Mapping[str, Mapping[str, float]], cell: tuple[str, str], comments: Sequence[str]
+) -> str:
+    """The engine file `profile` with log deviations of one more measured group and cell, as YAML text."""
+    import yaml
+
+    document = yaml.safe_load(profile.read_text(encoding="utf-8"))
+    known = document.get("deviations") or {}
+    added = {key: {name: round(value, 4) for name, value in found.items()} for key, found in deviation.items()}
+    document["kind"] = "engine"
+    document["deviations"] = {**known, **added}
+    cells = document.get("measured_cells") or {}
+    model, accelerator = cell
+    cells[model] = sorted({*cells.get(model, []), accelerator})
+    document["measured_cells"] = cells
+    text = yaml.safe_dump(document, sort_keys=False, width=100_000, allow_unicode=True)
+    return "".join(f"# {line}\n" for line in comments) + text

@@ -16,18 +16,18 @@ change, "%" is of the baseline's value and a unit is a difference; both may be n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal, cast
 
 from planner import metrics, units
 from planner.errors import Fault
 from planner.files.nearest import did_you_mean
-from planner.files.schema import BudgetKeys, TargetKeys
+from planner.files.schema import ScenarioKeys
 from planner.files.yamlfile import Document, FieldPath
 from planner.metrics import Metric
-from planner.records import METRICS, STATISTICS, Budget, Check, Target
-from planner.units import shown
+from planner.records import METRICS, PROBABILITY, STATISTICS, Budget, Check, Note, Target, Workload
+from planner.units import format_seconds, shown
 
 EXAMPLE = "ttft.p99 <= 800 ms"
 _LEAST, _MOST = 1e-9, 1e18  # of a limit in base units
@@ -125,16 +125,22 @@ def _change(metric: Metric, text: str) -> tuple[float, bool]:
 
 
 class CheckReader:
-    """All that a scenario asks for, in one list: `targets:` and `budgets:` as checks, then `checks:` itself."""
+    """All that a scenario asks for, in one list: `targets:` and `budgets:` as checks, then `checks:` itself.
 
-    def __init__(self, document: Document, targets: TargetKeys | None, budgets: BudgetKeys | None) -> None:
+    `faults` and `notes` fill as it is read. `broken` are places already reported.
+    """
+
+    def __init__(self, document: Document, keys: ScenarioKeys, broken: Set[FieldPath]) -> None:
         self.document = document
+        self.keys = keys
+        self.broken = {path[0] if path else "" for path in broken}
         self.faults: list[Fault] = []
-        self.checks: list[Check] = [*self._of_targets(targets), *self._of_budgets(budgets)]
+        self.notes: list[Note] = []
+        self.checks: list[Check] = [*self._of_targets(), *self._of_budgets()]
 
-    def read(self, expressions: Sequence[Any] | None) -> tuple[Check, ...]:
-        """Every check with its place; `faults` holds what cannot be read."""
-        for index, text in enumerate(expressions or ()):
+    def read(self) -> tuple[Check, ...]:
+        """Every check with its place."""
+        for index, text in enumerate(self.keys.checks or ()):
             place: FieldPath = ("checks", index)
             if not isinstance(text, str):
                 self._fault(place, f'{shown(text)} is not an expression; want text, e.g. "{EXAMPLE}"')
@@ -145,7 +151,26 @@ class CheckReader:
                 self._fault(place, f"{shown(text)}: {error}")
                 continue
             self._add(self._placed(check, place), place)
+        judged = ", ".join(check.text for check in only_judged(self.checks))
+        if judged and self.keys.deployment is None:
+            self.notes.append(Note("info", f"judged by `planner check`, not searched for: {judged}"))
         return tuple(self.checks)
+
+    def targets(self, workload: Workload | None) -> tuple[Target, ...]:
+        """The latencies that are limited: at least one, none of a gap where there is none."""
+        targets = targets_of(self.checks)
+        if not targets and not {"", "targets", "checks"} & self.broken:
+            if self.keys.targets is not None:
+                example = "ttft: {p99: 800 ms}"
+                self._fault(("targets",), f"holds no limit; want at least one of ttft, itl, tpot, e2e, e.g. {example}")
+            elif not self.faults:
+                self._fault((), "needs the key targets, e.g. targets: {ttft: {p99: 800 ms}, itl: {p99: 30 ms}}")
+        if workload and workload.lengths.output_tokens.max() <= 1:
+            for metric in sorted({target.metric for target in targets} & {"itl", "tpot"}):
+                place = place_of(self.document, ("targets", metric))
+                self._fault(place, "every request has one output token, so there is no gap to limit")
+        self.notes += _redundant(targets)
+        return targets
 
     def _add(self, check: Check, place: FieldPath) -> None:
         same = [one for one in self.checks if _subject(one) == _subject(check)]
@@ -154,17 +179,17 @@ class CheckReader:
         else:
             self.checks.append(check)
 
-    def _of_targets(self, keys: TargetKeys | None) -> Iterator[Check]:
+    def _of_targets(self) -> Iterator[Check]:
         for metric in METRICS:
-            limits = getattr(keys, metric, None)
+            limits = getattr(self.keys.targets, metric, None)
             for statistic in STATISTICS if limits is not None else ():
                 limit_s = getattr(limits, statistic)
                 if limit_s is not None:
                     place = ("targets", metric, metrics.written(statistic))
                     yield self._sugar(metric, statistic, limit_s, place)
 
-    def _of_budgets(self, keys: BudgetKeys | None) -> Iterator[Check]:
-        for name, limit in (keys.model_dump(exclude_none=True) if keys else {}).items():
+    def _of_budgets(self) -> Iterator[Check]:
+        for name, limit in (self.keys.budgets.model_dump(exclude_none=True) if self.keys.budgets else {}).items():
             yield self._sugar(name, "", float(limit), ("budgets", name))
 
     def _sugar(self, metric: str, statistic: str, limit: float, place: FieldPath) -> Check:
@@ -224,6 +249,26 @@ def targets_of(checks: Sequence[Check]) -> tuple[Target, ...]:
         for statistic in STATISTICS
         if (metric, statistic) in limits
     )
+
+
+def _redundant(targets: Sequence[Target]) -> Iterator[Note]:
+    """A lower percentile allowed more than a higher one can never bind."""
+    for target in targets:
+        tighter = [
+            other
+            for other in targets
+            if other.metric == target.metric
+            and {other.statistic, target.statistic} <= PROBABILITY.keys()
+            and PROBABILITY[other.statistic] > PROBABILITY[target.statistic]
+            and other.limit_s < target.limit_s
+        ]
+        if tighter:
+            first, name = tighter[0], metrics.name_of(target.metric, target.statistic)
+            text = (
+                f"targets.{name} <= {format_seconds(target.limit_s)} is redundant: "
+                f"{metrics.written(first.statistic)} <= {format_seconds(first.limit_s)} is stricter"
+            )
+            yield Note("warning", text)
 
 
 def budgets_of(checks: Sequence[Check]) -> tuple[Budget, ...]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from planner.errors import Fault, InputError
-from planner.files.config_encoders import encoder_parameters
 from planner.files.config_families import FAMILY_DEFAULTS, NESTED_DEFAULTS
 from planner.files.config_formats import checkpoint_format
 from planner.files.config_keys import Config
@@ -44,6 +43,16 @@ NOTED = {
     "speech_lora": "adapters for sound are not counted",
     "altup_active_idx": "parallel residual streams: counted with the per-layer embeddings",
 }
+
+# Encoders of images and sound, and what their sizes are called.
+ENCODERS = (
+    "vision_config", "vit_config", "vision_tower_config", "audio_config", "sound_config", "audio_encoder_config",
+)  # fmt: skip
+_ENCODER_WIDTHS = ("embed_dim", "vt_hidden_size", "hidden_size", "d_model", "width")
+_ENCODER_DEPTHS = (
+    "num_hidden_layers", "vt_num_hidden_layers", "depth", "encoder_layers", "layers", "conf_num_hidden_layers",
+)  # fmt: skip
+_ENCODER_INNER = ("intermediate_size", "vt_intermediate_size", "encoder_ffn_dim")
 
 BY_HAND = """\
 to plan it all the same, describe it by hand and give that file in place of the config (keys: models/README.md):
@@ -84,7 +93,7 @@ def shape_from_config(config: Mapping[str, Any], model_id: str) -> ModelShape:
     keys = Config(values, FAMILY_DEFAULTS.get(family, {}), NESTED_DEFAULTS.get(family) if nested else None)
     hidden = keys.whole(*HIDDEN, largest=LARGEST_HIDDEN)
     layers = read_layers(keys, hidden)
-    encoders, encoder_notes = encoder_parameters({key: value for level in levels for key, value in level.items()})
+    encoders, encoder_notes = _encoder_parameters({key: value for level in levels for key, value in level.items()})
     stored = checkpoint_format(keys)
     kinds = layers.kinds()
     shape = ModelShape(
@@ -207,3 +216,45 @@ def _by_hand(shape: ModelShape, values: Mapping[str, Any]) -> str:
         dim=mixer.key_dim,
         width=width,
     )
+
+
+# ------------------------------------------------------------------------------------------------------------ encoders
+
+
+def _encoder_parameters(config: Mapping[str, Any]) -> tuple[int, list[str]]:
+    """Parameters of the encoders' layers, and what to say of them. Patch embeddings and projectors are left out."""
+    total, notes = 0, []
+    for name in ENCODERS:
+        encoder = config.get(name)
+        if not isinstance(encoder, dict) or not encoder:
+            continue
+        count = _parameters_of(encoder)
+        if count is None:
+            notes.append(f"{name}: sizes are not understood; the encoder is not counted")
+        else:
+            total += count
+    if total:
+        gigabytes = 2 * total / 1e9
+        notes.append(
+            f"encoders of about {total / 1e9:.2f} billion parameters ({gigabytes:.2f} GB in bf16) are counted apart; "
+            "each patch or frame costs two FLOPs per parameter of them before the prefill"
+        )
+    return total, notes
+
+
+def _parameters_of(encoder: Mapping[str, Any]) -> int | None:
+    width, depth = _first(encoder, _ENCODER_WIDTHS), _first(encoder, _ENCODER_DEPTHS)
+    if not width or not depth:
+        return None
+    ratio = encoder.get("mlp_ratio")
+    inner = _first(encoder, _ENCODER_INNER) or int(width * (ratio if isinstance(ratio, int | float) else 4))
+    gate = encoder.get("hidden_act") in ("silu", "swiglu")
+    return depth * (4 * width * width + (3 if gate else 2) * width * inner)
+
+
+def _first(encoder: Mapping[str, Any], names: tuple[str, ...]) -> int:
+    for name in names:
+        value = encoder.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1_000_000:
+            return value
+    return 0

@@ -19,7 +19,7 @@ Z99 = 2.3263478740408408  # standard normal score of the 99th percentile
 INPUT_ATOMS = 64
 OUTPUT_ATOMS = 32
 MOST_ATOMS = INPUT_ATOMS * OUTPUT_ATOMS
-MOST_SCV = 200.0
+MOST_SCV = 200
 _LOW_SCORE, _HIGH_SCORE = -3.2, 4.2  # outer cells hold what is beyond
 _PEAK_RATIO = exp(Z99**2 / 2)  # the largest p99 / mean of any lognormal, 14.97
 

@@ -141,11 +141,6 @@ def of_kind(summary: ModelSummary, kind: str) -> bool:
     }[kind]
 
 
-def model_ids(catalog_dirs: Sequence[Path] = ()) -> tuple[str, ...]:
-    """Every id of the catalog, sorted."""
-    return tuple(sorted(model_paths(catalog_dirs)))
-
-
 def summaries(catalog_dirs: Sequence[Path] = ()) -> tuple[ModelSummary, ...]:
     """Every model of the catalog in short, by id. Loads no array library. InputError when a file is malformed."""
     paths = model_paths(catalog_dirs)

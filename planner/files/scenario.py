@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from planner.errors import Fault, FieldError, InputError
 from planner.files import yamlfile
 from planner.files.catalog import Catalog
 from planner.files.catalog_engines import at_version
-from planner.files.checks import CheckReader, budgets_of, only_judged, place_of, targets_of
+from planner.files.checks import CheckReader, budgets_of, place_of
 from planner.files.deployment import DeploymentReader
 from planner.files.models import load_model
 from planner.files.nearest import did_you_mean
@@ -23,15 +23,12 @@ from planner.files.tiers import TierReader, first_host
 from planner.files.workload import WorkloadReader, beyond_context_fraction
 from planner.files.yamlfile import Document, FieldPath
 from planner.records import (
-    PROBABILITY,
     Accelerator,
     Availability,
-    Check,
     Costs,
     Deployment,
     EngineProfile,
     Experts,
-    FailureDomain,
     InputFile,
     KvTier,
     Mode,
@@ -41,10 +38,9 @@ from planner.records import (
     Reliability,
     Scenario,
     Speculation,
-    Target,
     Workload,
 )
-from planner.units import format_fraction, format_seconds, shown
+from planner.units import format_fraction, shown
 
 _BASES = {"on-demand": "cloud_low", "3-year": "rent3y"}  # in words, and as the catalog calls them
 _NOTED_FRACTION = 1e-3  # of requests past the model's context, from which a note says so
@@ -138,8 +134,10 @@ class _Reader:
         model, engine = self._model(), self._engine()
         self.prefill, self.decode = self._candidates()
         workload = self._workload(model)
-        checks = self._checks()
-        targets = self._targets(checks)
+        limits = CheckReader(self.document, self.keys, self.broken)
+        checks, targets = limits.read(), limits.targets(workload)
+        self.faults += limits.faults
+        self.notes += limits.notes
         deployment = self._deployment()
         tiers = self._tiers()
         speculation = self._speculation()
@@ -149,8 +147,6 @@ class _Reader:
             self._check_format(model)
         if model and workload:
             self._check_context(model, workload)
-        if workload:
-            self._check_gaps(workload, targets)
         self._check_availability()
         costs = self._costs()
         if self.faults or model is None or engine is None or workload is None:
@@ -274,8 +270,6 @@ class _Reader:
         return prefill, decode
 
     def _listed(self, key: str, names: list[Any] | None) -> tuple[Accelerator, ...]:
-        if names == []:
-            self._fault(("hardware", key), "is empty; want at least one accelerator, e.g. [h100-sxm]")
         found: dict[str, Accelerator] = {}
         for index, name in enumerate(names or ()):
             place = ("hardware", key, index)
@@ -323,36 +317,6 @@ class _Reader:
                 Note("caution", f"{format_fraction(beyond)} of the requests {text}; sized as if it held them")
             )
 
-    def _check_gaps(self, workload: Workload, targets: Sequence[Target]) -> None:
-        if workload.lengths.output_tokens.max() <= 1:
-            for metric in sorted({target.metric for target in targets} & {"itl", "tpot"}):
-                self._fault(
-                    place_of(self.document, ("targets", metric)),
-                    "every request has one output token, so there is no gap to limit",
-                )
-
-    def _checks(self) -> tuple[Check, ...]:
-        """Everything the file limits: `targets:` and `budgets:` are short forms of `checks:`."""
-        reader = CheckReader(self.document, self.keys.targets, self.keys.budgets)
-        checks = reader.read(self.keys.checks)
-        self.faults += reader.faults
-        judged = ", ".join(check.text for check in only_judged(checks))
-        if judged and self.keys.deployment is None:
-            self.notes.append(Note("info", f"judged by `planner check`, not searched for: {judged}"))
-        return checks
-
-    def _targets(self, checks: Sequence[Check]) -> tuple[Target, ...]:
-        targets = targets_of(checks)
-        if not targets and not self._broken_in("targets") and not self._broken_in("checks"):
-            if self.keys.targets is not None:
-                self._fault(
-                    ("targets",), "holds no limit; want at least one of ttft, itl, tpot, e2e, e.g. ttft: {p99: 800 ms}"
-                )
-            elif not any(fault.message.startswith("checks[") for fault in self.faults):
-                self._needs("targets", "targets: {ttft: {p99: 800 ms}, itl: {p99: 30 ms}}")
-        self.notes += _redundant(targets)
-        return targets
-
     def _reliability(self) -> Reliability:
         """Failure rates of the catalog, with what the file says itself."""
         found, keys = read_reliability(), self.keys.availability
@@ -366,7 +330,7 @@ class _Reader:
         keys = self.keys.availability
         if keys is None or (keys.spare is None and keys.target is None):
             return None
-        return Availability(keys.spare, keys.target, cast(FailureDomain, keys.domain))
+        return Availability(keys.spare, keys.target, keys.domain)
 
     def _costs(self) -> Costs:
         """Prices by the file's own sheet where it names one. Owning is priced from the shipped sheet otherwise."""
@@ -431,29 +395,3 @@ class _Reader:
         errors = judge(engine, model, weights, self.keys.kv_cache, self.keys.deployment.mode, self.pools, network)
         faults = [field_fault(self.document, error) for error in errors]
         self.faults += [fault for fault in faults if (fault.line, fault.column) not in said]
-
-
-def _redundant(targets: Sequence[Target]) -> list[Note]:
-    """A lower percentile allowed more than a higher one can never bind."""
-    notes = []
-    for target in targets:
-        tighter = [
-            other
-            for other in targets
-            if other.metric == target.metric
-            and {other.statistic, target.statistic} <= PROBABILITY.keys()
-            and PROBABILITY[other.statistic] > PROBABILITY[target.statistic]
-            and other.limit_s < target.limit_s
-        ]
-        if tighter:
-            first, metric = tighter[0], target.metric
-            text = (
-                f"targets.{metric}.{_written(target)} <= {format_seconds(target.limit_s)} is redundant: "
-                f"{_written(first)} <= {format_seconds(first.limit_s)} is stricter"
-            )
-            notes.append(Note("warning", text))
-    return notes
-
-
-def _written(target: Target) -> str:
-    return target.statistic.replace("_", ".")

@@ -6,8 +6,7 @@ a union of mappings, so the location of a pydantic error is a place in the file.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -20,15 +19,7 @@ from pydantic import (
 )
 
 from planner.files import lengths
-from planner.files.schema_speculation import Imbalance, SpeculationKeys
 from planner.files.schema_values import (
-    DOMAINS,
-    FACTOR,
-    KV_DTYPES,
-    MODES,
-    SCV,
-    SIZE_SCV,
-    WEIGHTS,
     ByteRate,
     Count,
     Expressions,
@@ -37,7 +28,7 @@ from planner.files.schema_values import (
     Power,
     Ratio,
     RequestRate,
-    RouterName,
+    Scv,
     Text,
     TierSize,
     Tokens,
@@ -45,17 +36,19 @@ from planner.files.schema_values import (
     UsdPerHour,
     UsdPerMtok,
     VersionText,
-    one_of,
-    read_choice,
-    read_duty,
+    choice,
+    count,
+    number,
     read_poisson,
-    read_share,
-    read_spare,
     read_tiers,
     read_version,
-    written,
+    share,
 )
-from planner.records import Mode
+from planner.records import ROUTERS, FailureDomain, Mode, Router, Speculation
+
+WEIGHTS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
+MOST_SPARE = 64  # failures at once that are sized for
+MOST_DRAFTS = 16
 
 # ---------------------------------------------------------------------------------------------------------- mappings
 
@@ -100,7 +93,7 @@ class LengthKeys(_KeysOrShort):
     mean: Tokens | None = None
     p50: Tokens | None = None
     p99: Tokens | None = None
-    scv: Annotated[float, BeforeValidator(SCV), WithJsonSchema({"type": "number", "minimum": 0})] | None = None
+    scv: Scv | None = None
 
     @model_validator(mode="after")
     def _possible(self) -> LengthKeys:
@@ -124,7 +117,7 @@ class LengthKeys(_KeysOrShort):
 class PeakKeys(_Keys):
     """The busiest stretch the targets must survive: `factor` times the mean rate for `duration` seconds."""
 
-    factor: Annotated[float, BeforeValidator(FACTOR), WithJsonSchema({"type": "number", "minimum": 1})]
+    factor: Annotated[float, *number(1, 1000, "a factor on the mean rate")]
     duration: Latency
 
 
@@ -150,7 +143,7 @@ class ThinkKeys(_KeysOrShort):
     bare = {"type": "string", "examples": ["30 s"]}
 
     mean: Latency
-    scv: Annotated[float, BeforeValidator(SCV), WithJsonSchema({"type": "number", "minimum": 0})] = 0.0
+    scv: Scv = 0.0
 
 
 class SubAgentKeys(_Keys):
@@ -179,10 +172,7 @@ class SessionKeys(_Keys):
     growth_tokens: TokensOrNone
     output_tokens: Tokens
     think_time: ThinkKeys
-    size_scv: (
-        Annotated[float, BeforeValidator(SIZE_SCV), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 3})]
-        | None
-    ) = None
+    size_scv: Annotated[float, *number(0, 3, "a squared coefficient of variation")] | None = None
     subagents: SubAgentKeys | None = None
 
 
@@ -236,9 +226,9 @@ class AvailabilityKeys(_Keys):
     what the catalog says.
     """
 
-    spare: Annotated[int, BeforeValidator(read_spare), WithJsonSchema({"type": "integer", "minimum": 0})] | None = None
-    target: Annotated[float, BeforeValidator(read_share), written("99.9 %")] | None = None
-    domain: Annotated[str, BeforeValidator(partial(read_choice, names=DOMAINS)), one_of(DOMAINS)] = "worker"
+    spare: Annotated[int, *count(0, MOST_SPARE)] | None = None
+    target: Annotated[float, *share("of the time between 0 and 100 %", "99.9 %")] | None = None
+    domain: Annotated[FailureDomain, *choice(get_args(FailureDomain))] = "worker"
     mtbf: Latency | None = None
     repair: Latency | None = None
 
@@ -249,7 +239,7 @@ class CostKeys(_Keys):
 
     basis: Text | None = None
     sheet: Text | None = None
-    duty: Annotated[float, BeforeValidator(read_duty), written("40 %")] = 1.0
+    duty: Annotated[float, *share("above 0 and up to 100 %", "40 %", whole=True)] = 1.0
 
 
 class PoolKeys(_Keys):
@@ -268,7 +258,7 @@ class PoolKeys(_Keys):
 class DeploymentKeys(_Keys):
     """A given deployment: pools `prefill` and `decode` when disaggregated, `colocated` otherwise."""
 
-    mode: Annotated[Mode, BeforeValidator(partial(read_choice, names=MODES)), one_of((*MODES, "colocated"))]
+    mode: Annotated[Mode, *choice(get_args(Mode), "colocated")]
     prefill: PoolKeys | None = None
     decode: PoolKeys | None = None
     colocated: PoolKeys | None = None
@@ -295,6 +285,27 @@ _TIERS_SCHEMA = WithJsonSchema(
 )
 
 
+class SpeculationKeys(_Keys):
+    """Speculative decoding: `draft_tokens` a step, of which `accepted_tokens` are kept, or each with the same rate."""
+
+    draft_tokens: Annotated[int, *count(1, MOST_DRAFTS)]
+    accepted_tokens: Annotated[float, *number(0, MOST_DRAFTS, "accepted drafts of a step")] | None = None
+    acceptance_rate: Annotated[float, *number(0, 1, "an acceptance rate")] | None = None
+    draft_layers: Annotated[int, *count(1, 1000)] = 1
+
+    def record(self) -> Speculation:
+        """As a record. ValueError when acceptance is given twice or not at all, or is more than is drafted."""
+        if (self.accepted_tokens is None) == (self.acceptance_rate is None):
+            raise ValueError("needs accepted_tokens or acceptance_rate, one of them")
+        if self.acceptance_rate is not None:
+            accepted = sum(self.acceptance_rate**i for i in range(1, self.draft_tokens + 1))
+        else:
+            accepted = self.accepted_tokens or 0.0
+        if accepted > self.draft_tokens:
+            raise ValueError(f"accepts {accepted:g} tokens of {self.draft_tokens} drafted; it can keep no more")
+        return Speculation(self.draft_tokens, float(accepted), self.draft_layers)
+
+
 class ScenarioKeys(_Keys):
     """The whole file. Required keys are checked by the reader, so that one broken section hides no other."""
 
@@ -307,13 +318,13 @@ class ScenarioKeys(_Keys):
 
     version: Annotated[int, BeforeValidator(read_version), WithJsonSchema({"const": 1})] = 1
     model: Text | None = None
-    weights: Annotated[str, BeforeValidator(partial(read_choice, names=WEIGHTS)), one_of(WEIGHTS)] | None = None
-    kv_cache: Annotated[str, BeforeValidator(partial(read_choice, names=KV_DTYPES)), one_of(KV_DTYPES)] = "bf16"
+    weights: Annotated[str, *choice(WEIGHTS)] | None = None
+    kv_cache: Annotated[str, *choice(("bf16", "fp8"))] = "bf16"
     engine: Text = "generic"
     engine_version: VersionText | None = None
-    router: RouterName = "least-outstanding"
+    router: Annotated[Router, *choice(ROUTERS)] = "least-outstanding"
     speculation: SpeculationKeys | None = None
-    expert_imbalance: Imbalance = 1.0
+    expert_imbalance: Annotated[float, *number(1, 100, "tokens of the fullest expert rank over the mean")] = 1.0
     hardware: HardwareKeys | None = None
     workload: WorkloadKeys | None = None
     targets: TargetKeys | None = None

@@ -88,13 +88,13 @@ def _follows(path: FieldPath, broken: Collection[FieldPath]) -> bool:
 
 
 def _given_nothing(value: Any, path: FieldPath = ()) -> list[FieldPath]:
-    """Every known key, and every item of a list, that is given without a value or as an empty mapping."""
+    """Every known key, and every item of a list, that is given without a value, or empty."""
     found: list[FieldPath] = []
     known = _keys_at(path) if isinstance(value, dict) else ()
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in items:
         here = (*path, key)
-        if part is None or part == {}:
+        if part is None or part in ({}, []):
             found += [here] if isinstance(key, int) or key in known else []
         elif (isinstance(key, int) or key in known) and here not in REFUSED:
             found += _given_nothing(part, here)

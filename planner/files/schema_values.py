@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
@@ -12,17 +12,10 @@ from planner import units
 from planner.errors import printable
 from planner.files import lengths
 from planner.files.nearest import did_you_mean
-from planner.records import ROUTERS, FailureDomain, Mode, Router
 from planner.units import shown
 
-WEIGHTS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
-KV_DTYPES = ("bf16", "fp8")
-MODES = get_args(Mode)
-DOMAINS = get_args(FailureDomain)
-MOST_SPARE = 64  # failures at once that are sized for
 _ALIASES = {"bfloat16": "bf16", "colocated": "colocated-chunked"}
 AUTO_TIERS = ("host-dram", "local-ssd")  # what `kv_tiers: auto` chooses among
-_MOST_COUNT = 1_000_000
 # Per kind of quantity, the least and the most that is sized, in base units and as a message says it.
 _DOMAINS: Mapping[str, tuple[float, str, float, str]] = {
     "requests_per_s": (1 / 86400, "1 /d", 1e6, "1,000,000 /s"),
@@ -59,33 +52,19 @@ def read_number(value: object, least: float, most: float, what: str) -> float:
     return float(value)
 
 
-def read_count(value: object) -> int:
+def read_count(value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{shown(value)} is not a whole number; counts carry no unit")
-    if not 1 <= value <= _MOST_COUNT or value != int(value):
-        raise ValueError(f"{shown(value)} is not a whole number from 1 to {_MOST_COUNT:,}")
+    if not least <= value <= most or value != int(value):
+        raise ValueError(f"{shown(value)} is not a whole number from {least} to {most:,}")
     return int(value)
 
 
-def read_spare(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{shown(value)} is not a whole number; counts carry no unit")
-    if not 0 <= value <= MOST_SPARE or value != int(value):
-        raise ValueError(f"{shown(value)} is not a whole number from 0 to {MOST_SPARE}")
-    return int(value)
-
-
-def read_duty(value: object) -> float:
+def read_share(value: object, whole: bool, what: str, example: str) -> float:
+    """A share above 0 and below 100 %; with `whole` 100 % too."""
     share = units.parse(value, "fraction")
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"{shown(value)} is not a share above 0 and up to 100 %; want e.g. 40 %")
-    return share
-
-
-def read_share(value: object) -> float:
-    share = units.parse(value, "fraction")
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"{shown(value)} is not a share of the time between 0 and 100 %; want e.g. 99.9 %")
+    if not 0.0 < share < 1.0 and not (whole and share == 1.0):
+        raise ValueError(f"{shown(value)} is not a share {what}; want e.g. {example}")
     return share
 
 
@@ -143,38 +122,56 @@ def read_version(value: object) -> int:
     return 1
 
 
+# What stands in `Annotated`: how a value is read, and what the JSON Schema says of it.
+
+
 def written(example: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "examples": [example]})
 
 
-def one_of(names: tuple[str, ...]) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "enum": list(names)})
+def _quantity(kind: str, example: str) -> tuple[Any, ...]:
+    return BeforeValidator(partial(read_quantity, kind=kind)), written(example)
 
 
-TOKENS = partial(read_number, least=1, most=1e8, what="a number of tokens")
+def number(least: int, most: int, what: str) -> tuple[Any, ...]:
+    """A bare number."""
+    schema = {"type": "number", "minimum": least, "maximum": most}
+    return BeforeValidator(partial(read_number, least=least, most=most, what=what)), WithJsonSchema(schema)
 
-Count = Annotated[int, BeforeValidator(read_count), WithJsonSchema({"type": "integer", "minimum": 1})]
+
+def count(least: int, most: int) -> tuple[Any, ...]:
+    """A whole number."""
+    schema = {"type": "integer", "minimum": least, "maximum": most}
+    return BeforeValidator(partial(read_count, least=least, most=most)), WithJsonSchema(schema)
+
+
+def share(what: str, example: str, whole: bool = False) -> tuple[Any, ...]:
+    """A share in percent."""
+    return BeforeValidator(partial(read_share, whole=whole, what=what, example=example)), written(example)
+
+
+def choice(names: tuple[str, ...], *more: str) -> tuple[Any, ...]:
+    """One of several names; `more` are other spellings."""
+    schema = {"type": "string", "enum": [*names, *more]}
+    return BeforeValidator(partial(read_choice, names=names)), WithJsonSchema(schema)
+
+
+_COUNT_OF_TOKENS = "a number of tokens"
+Count = Annotated[int, *count(1, 1_000_000)]
 Text = Annotated[str, BeforeValidator(read_text), WithJsonSchema({"type": "string", "minLength": 1})]
 VersionText = Annotated[str, BeforeValidator(read_text_or_number), WithJsonSchema({"type": "string"})]
-RouterName = Annotated[Router, BeforeValidator(partial(read_choice, names=ROUTERS)), one_of(ROUTERS)]
 Expressions = Annotated[
     list[Any], WithJsonSchema({"type": "array", "items": {"type": "string", "examples": ["ttft.p99 <= 800 ms"]}})
 ]
 Names = Annotated[list[Any], WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1})]
-Tokens = Annotated[float, BeforeValidator(TOKENS), WithJsonSchema({"type": "number", "minimum": 1})]
-Latency = Annotated[float, BeforeValidator(partial(read_quantity, kind="seconds")), written("800 ms")]
-RequestRate = Annotated[float, BeforeValidator(partial(read_quantity, kind="requests_per_s")), written("12 /s")]
-ByteRate = Annotated[float, BeforeValidator(partial(read_quantity, kind="bytes_per_s")), written("400 Gb/s")]
-TokensOrNone = Annotated[
-    float,
-    BeforeValidator(partial(read_number, least=0, most=1e8, what="a number of tokens")),
-    WithJsonSchema({"type": "number", "minimum": 0}),
-]
+Tokens = Annotated[float, *number(1, 100_000_000, _COUNT_OF_TOKENS)]
+TokensOrNone = Annotated[float, *number(0, 100_000_000, _COUNT_OF_TOKENS)]
+Scv = Annotated[float, *number(0, lengths.MOST_SCV, "a squared coefficient of variation")]
+Latency = Annotated[float, *_quantity("seconds", "800 ms")]
+RequestRate = Annotated[float, *_quantity("requests_per_s", "12 /s")]
+ByteRate = Annotated[float, *_quantity("bytes_per_s", "400 Gb/s")]
+UsdPerHour = Annotated[float, *_quantity("usd_per_hour", "200 USD/h")]
+UsdPerMtok = Annotated[float, *_quantity("usd_per_mtok", "1.20 USD/Mtok")]
+Power = Annotated[float, *_quantity("watts", "40 kW")]
 TierSize = Annotated[Any, BeforeValidator(read_size), written("1 TB")]
-UsdPerHour = Annotated[float, BeforeValidator(partial(read_quantity, kind="usd_per_hour")), written("200 USD/h")]
-Power = Annotated[float, BeforeValidator(partial(read_quantity, kind="watts")), written("40 kW")]
-UsdPerMtok = Annotated[float, BeforeValidator(partial(read_quantity, kind="usd_per_mtok")), written("1.20 USD/Mtok")]
 Ratio = Annotated[float, BeforeValidator(read_ratio), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
-SCV = partial(read_number, least=0, most=lengths.MOST_SCV, what="a squared coefficient of variation")
-SIZE_SCV = partial(read_number, least=0, most=3, what="a squared coefficient of variation")
-FACTOR = partial(read_number, least=1, most=1000, what="a factor on the mean rate")

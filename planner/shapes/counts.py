@@ -148,11 +148,6 @@ def listed_counts(shape: ModelShape) -> dict[str, int]:
     }
 
 
-def convolution_bytes_per_sequence(shape: ModelShape) -> float:
-    """Bytes of the last inputs that the short convolutions of recurrent layers keep for one sequence, in bf16."""
-    return float(_convolution_bytes(shape, 1))
-
-
 def _state_bytes(shape: ModelShape, tp: ArrayLike) -> Floats:
     total = np.zeros(np.shape(tp))
     for kind in shape.layers:

@@ -21,7 +21,7 @@ from planner.records import (
     RecurrentMixer,
     SoftmaxAttention,
 )
-from planner.shapes.counts import borrowing, heads_per_rank, kv_bytes, kv_terms, sequence_bytes
+from planner.shapes.counts import borrowing, heads_per_rank, kv_bytes, sequence_bytes
 from planner.shapes.formats import (
     BYTES_PER_WEIGHT,
     ComponentDtypes,
@@ -109,22 +109,6 @@ def fullest_stage_fraction(shape: ModelShape, pp: ArrayLike) -> Floats:
 
 
 # ---------------------------------------------------------------------------------------------------------------- KV
-
-
-def kv_bytes_per_token_per_rank(
-    shape: ModelShape, kv_dtype: str, tp: ArrayLike = 1, pp: ArrayLike = 1, beyond_window: bool = False
-) -> Floats:
-    """Bytes one more token of a sequence adds on each rank that holds it.
-
-    Falls as 1/tp until tp reaches the key-value heads, then stays: a head is copied, never cut. Latents (MLA) are
-    copied from the start. Under attention data parallelism a sequence lives on the tp x pp ranks of one dp group.
-    """
-    terms = kv_terms(shape, kv_dtype, tp)
-    total = np.zeros(np.broadcast_shapes(np.shape(tp), np.shape(pp)))
-    for term in terms:
-        if not (beyond_window and term.window_tokens):
-            total = total + term.bytes_per_token
-    return total * fullest_stage_fraction(shape, pp)
 
 
 def kv_bytes_per_rank(shape: ModelShape, kv_dtype: str, tp: ArrayLike, pp: ArrayLike, tokens: ArrayLike) -> Floats:

@@ -49,33 +49,6 @@ class StepLaw(Protocol):
         """Attention of whole prompts; a step that takes a share of a prompt takes that share of it."""
 
 
-@dataclass(frozen=True)
-class LinearSteps:
-    """a + c b + d (sum of contexts) + e (prompt tokens): the step law of QUEUEING §4.1 (seconds, per rank)."""
-
-    base_s: float
-    sequence_s: float
-    context_token_s: float = 0.0
-    prompt_token_s: float = 0.0
-    prefill_factor: float = 1.0
-
-    def decode_line(self, batch: int, context_tokens: float) -> tuple[float, float, float]:
-        rise_s = self.context_token_s * batch
-        return self.base_s + self.sequence_s * batch + rise_s * context_tokens, rise_s, np.inf
-
-    def shared_s(self, tokens: float) -> float:
-        return 0.0
-
-    def added_s(self, batch: int, tokens: float) -> float:
-        return self.prompt_token_s * tokens
-
-    def prefill_s(self, tokens: float) -> float:
-        return self.base_s + self.prompt_token_s * tokens
-
-    def attention_s(self, prompt_tokens: Floats) -> Floats:
-        return np.zeros_like(prompt_tokens)
-
-
 @dataclass(frozen=True, eq=False)
 class TabulatedSteps:
     """The roofline steps of one worker on grids, linear between their nodes."""

@@ -221,20 +221,3 @@ def _one_pool_changed(deployment: Deployment, prefill: Pool, factor: float) -> D
     if scaled_prefill >= 1 and scaled_prefill != prefill.replicas:
         return replace(deployment, prefill=replace(prefill, replicas=scaled_prefill))
     return replace(deployment, decode=replace(deployment.decode, replicas=round(deployment.decode.replicas / factor)))
-
-
-def ratio_waste_fraction(prefill_share: float | Floats, factor: float | Floats) -> Floats:
-    """Capacity lost when accelerators are split in a ratio `factor` times the balanced one, pools being fluid.
-
-    Parameters
-    ----------
-    prefill_share : share x of the accelerators that prefill has in the balanced split, in (0, 1).
-    factor : ratio of prefill to decode over the balanced ratio, > 0. Broadcasts.
-
-    Returns
-    -------
-    Share of the balanced capacity that is lost: x / (1 + x) at 2 and (1 - x) / (2 - x) at 1/2 (MODELLING §11).
-    """
-    share, by = np.asarray(prefill_share, dtype=float), np.asarray(factor, dtype=float)
-    grown = 1.0 - share + share * by  # accelerators over those of the balanced split, decode pool kept
-    return np.asarray(1.0 - np.minimum(by, 1.0) / grown)

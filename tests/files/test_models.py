@@ -19,7 +19,7 @@ from planner.errors import InputError
 from planner.files import models
 from planner.files.catalog_write import model_file_text
 from planner.files.huggingface import shape_from_config
-from planner.files.models import load_model, load_model_file, model_ids, of_kind, summaries
+from planner.files.models import load_model, load_model_file, model_paths, of_kind, summaries
 from planner.records import Experts, LatentAttention, ModelShape
 from planner.shapes.counts import kv_bytes_per_token, listed_counts, parameters, state_bytes_per_sequence
 
@@ -68,7 +68,7 @@ def test_the_catalog_is_what_the_builder_writes(build_models: ModuleType) -> Non
 
 def test_the_catalog_reads_back_as_the_config(build_models: ModuleType) -> None:
     published = build_models.read_published(DATA / "models_expected.csv")
-    by_id = {models._folded(name): name for name in model_ids()}
+    by_id = {models._folded(name): name for name in model_paths()}
     for path in sorted(DATA.glob("*.json")):
         name = by_id.get(models._folded(path.stem.replace("--", "/")))
         if name is None:
@@ -96,7 +96,7 @@ def test_every_feature_is_written_and_read_back(case: family_configs.Case, tmp_p
 
 def test_listed_counts_are_the_computed_ones() -> None:
     listed = summaries()
-    assert [summary.id for summary in listed] == list(model_ids())
+    assert [summary.id for summary in listed] == sorted(model_paths())
     for summary in listed:
         shape = load_model(summary.id, ROOT)
         count = parameters(shape)
@@ -154,7 +154,7 @@ def test_spellings(reference: str, model_id: str, stored: str) -> None:
 
 def test_kinds_of_models() -> None:
     listed = {kind: {summary.id for summary in summaries() if of_kind(summary, kind)} for kind in models.MODEL_KINDS}
-    assert listed["dense"] | listed["moe"] == set(model_ids())
+    assert listed["dense"] | listed["moe"] == set(model_paths())
     assert not listed["dense"] & listed["moe"]
     assert {"deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K3", "openbmb/MiniCPM3-4B"} <= listed["mla"]
     assert {"openai/gpt-oss-120b", "google/gemma-3-27b-it"} <= listed["sliding"]
@@ -170,7 +170,7 @@ def test_a_variant_is_noted() -> None:
 
 
 def test_names_of_the_catalog_are_unambiguous() -> None:
-    assert max(Counter(models._folded(name) for name in model_ids()).values()) == 1
+    assert max(Counter(models._folded(name) for name in model_paths()).values()) == 1
 
 
 def test_unknown_models_get_the_nearest() -> None:
@@ -266,7 +266,7 @@ def test_own_files_win(folder: str, given: str, tmp_path: Path) -> None:
     (tmp_path / "hardware").mkdir()
     shape = load_model("meta-llama/Llama-3.1-70B-Instruct", ROOT, [tmp_path / given])
     assert (shape.hidden, shape.source) == (1024, "ours")
-    assert len(model_ids([tmp_path / given])) == len(model_ids())
+    assert len(model_paths([tmp_path / given])) == len(model_paths())
 
 
 def test_an_own_file_can_be_named_by_path(tmp_path: Path) -> None:

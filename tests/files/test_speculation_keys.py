@@ -49,13 +49,13 @@ def test_drafts_by_number_and_by_rate(tmp_path: Path) -> None:
         ("speculation: {draft_tokens: 3}", "needs accepted_tokens or acceptance_rate"),
         ("speculation: {draft_tokens: 3, accepted_tokens: 1, acceptance_rate: 0.5}", "one of them"),
         ("speculation: {draft_tokens: 3, accepted_tokens: 3.5}", "it can keep no more"),
-        ("speculation: {draft_tokens: 0, accepted_tokens: 0}", "out of range"),
-        ("speculation: {draft_tokens: 1.5, accepted_tokens: 0}", "is not a number of drafted tokens"),
+        ("speculation: {draft_tokens: 0, accepted_tokens: 0}", "is not a whole number from 1 to 16"),
+        ("speculation: {draft_tokens: 1.5, accepted_tokens: 0}", "is not a whole number from 1 to 16"),
         ("speculation: {draft_tokens: 3, acceptance_rate: 70}", "want an acceptance rate from 0 to 1"),
         ("speculation: {draft_token: 3, accepted_tokens: 1}", "unknown key"),
         ("speculation: 3", "want a mapping"),
         ("expert_imbalance: 0.5", "out of range"),
-        ("expert_imbalance: 130 %", "is not tokens of the fullest expert rank over the mean"),
+        ("expert_imbalance: 130 %", "want tokens of the fullest expert rank over the mean"),
     ],
 )
 def test_faults_name_their_line(tmp_path: Path, more: str, message: str) -> None:

@@ -5,15 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from planner.records import (
     DenseFeedForward,
     Experts,
+    Floats,
     LatentAttention,
     LayerKind,
     ModelShape,
     RecurrentMixer,
     SoftmaxAttention,
 )
+from planner.shapes.counts import kv_terms
+
+
+def token_bytes_per_rank(shape: ModelShape, kv_dtype: str, tp: ArrayLike, beyond_window: bool = False) -> Floats:
+    """Bytes one more token of a sequence adds on each of `tp` ranks, by the terms that the product sums."""
+    terms = [term for term in kv_terms(shape, kv_dtype, tp) if not (beyond_window and term.window_tokens)]
+    return np.asarray(sum((term.bytes_per_token for term in terms), start=np.zeros(np.shape(tp))))
 
 
 def _shape(name: str, hidden: int, vocabulary: int, *layers: LayerKind, stored: str = "bf16") -> ModelShape:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from planner.records import LatentAttention, ModelShape, SoftmaxAttention
 from planner.shapes.counts import (
-    convolution_bytes_per_sequence,
     decode_flops,
     fixed_bytes_per_sequence,
     kv_bytes,
@@ -25,7 +24,7 @@ from planner.shapes.counts import (
     tokens_for_bytes,
 )
 from planner.shapes.formats import component_dtypes, has_latent_attention
-from planner.shapes.ranks import kv_bytes_per_token_per_rank, layer_count, weight_bytes_per_rank, why_not
+from planner.shapes.ranks import layer_count, weight_bytes_per_rank, why_not
 from planner.shapes.weights import mixer_parameters
 
 EVERY_SHAPE = pytest.mark.parametrize("shape", shapes.ALL, ids=lambda shape: shape.id)
@@ -63,8 +62,8 @@ def test_compressed_keys() -> None:
 def test_block_sparse_attention_keeps_every_key_and_one_index_key() -> None:
     assert kv_bytes_per_token(M3, "bf16") == 60 * 2 * 4 * 128 * 2 + 57 * 128 * 2
     # 4 heads are split over 4 ranks, the index key is whole on each
-    assert float(kv_bytes_per_token_per_rank(M3, "bf16", tp=4)) == 60 * 2 * 128 * 2 + 57 * 128 * 2
-    assert float(kv_bytes_per_token_per_rank(M3, "bf16", tp=8)) == 60 * 2 * 128 * 2 + 57 * 128 * 2
+    assert float(shapes.token_bytes_per_rank(M3, "bf16", tp=4)) == 60 * 2 * 128 * 2 + 57 * 128 * 2
+    assert float(shapes.token_bytes_per_rank(M3, "bf16", tp=8)) == 60 * 2 * 128 * 2 + 57 * 128 * 2
     assert not has_latent_attention(M3)
 
 
@@ -86,7 +85,7 @@ def test_narrow_experts() -> None:
 
 def test_short_convolutions_have_no_state() -> None:
     assert state_bytes_per_sequence(shapes.LFM2_1B) == 0
-    assert convolution_bytes_per_sequence(shapes.LFM2_1B) == 10 * 2048 * 2 * 2  # the last two inputs in bf16
+    assert float(fixed_bytes_per_sequence(shapes.LFM2_1B)) == 10 * 2048 * 2 * 2  # the last two inputs in bf16
     assert mixer_parameters(shapes.LFM2_1B.layers[0].mixer, 2048).total == 4 * 2048 * 2048 + 3 * 2048
 
 
@@ -164,7 +163,7 @@ def test_a_rank_never_holds_less_than_one_head(shape: ModelShape, tp: int, kv_dt
         for kind, borrows in zip(shape.layers, borrowed, strict=True)
         if isinstance(kind.mixer, SoftmaxAttention) and not borrows
     )
-    held = float(kv_bytes_per_token_per_rank(shape, kv_dtype, tp))
+    held = float(shapes.token_bytes_per_rank(shape, kv_dtype, tp))
     assert held >= one_head
     assert held * tp >= kv_bytes_per_token(shape, kv_dtype) * (1 - 1e-12)
 

@@ -14,7 +14,6 @@ from planner.records import LayerKind, ModelShape, SoftmaxAttention
 from planner.shapes.counts import kv_bytes, kv_bytes_per_token, parameters
 from planner.shapes.ranks import (
     kv_bytes_per_rank,
-    kv_bytes_per_token_per_rank,
     padded_vocabulary,
     sequence_kv_bytes,
     tp_choices,
@@ -94,18 +93,18 @@ def test_stages_hold_their_share(shape: ModelShape) -> None:
 
 
 def test_grouped_heads_divide_until_one_is_left() -> None:
-    per_rank = kv_bytes_per_token_per_rank(shapes.LLAMA_70B, "bf16", tp=np.array([1, 2, 8, 16, 64]))
+    per_rank = shapes.token_bytes_per_rank(shapes.LLAMA_70B, "bf16", tp=np.array([1, 2, 8, 16, 64]))
     assert per_rank.tolist() == [327_680, 163_840, 40_960, 40_960, 40_960]  # 40,960 = 2 x 80 x 1 x 128 x 2
 
 
 def test_latents_do_not_divide() -> None:
-    assert kv_bytes_per_token_per_rank(shapes.DEEPSEEK_V3, "bf16", tp=POWERS).tolist() == [70_272] * 5
+    assert shapes.token_bytes_per_rank(shapes.DEEPSEEK_V3, "bf16", tp=POWERS).tolist() == [70_272] * 5
 
 
 def test_windows_and_state_divide_like_their_heads() -> None:
     per_rank = kv_bytes_per_rank(shapes.GPT_OSS_120B, "bf16", tp=8, pp=1, tokens=np.array([64, 1000]))
     assert per_rank.tolist() == [64 * 73_728 / 8, (128 * 73_728 + 872 * 36_864) / 8]
-    assert float(kv_bytes_per_token_per_rank(shapes.GPT_OSS_120B, "bf16", 8, 1, beyond_window=True)) == 36_864 / 8
+    assert float(shapes.token_bytes_per_rank(shapes.GPT_OSS_120B, "bf16", 8, beyond_window=True)) == 36_864 / 8
     one, four = kv_bytes_per_rank(shapes.QWEN3_NEXT, "bf16", tp=np.array([1, 4]), pp=1, tokens=0)
     assert four == one / 4
 
@@ -122,7 +121,7 @@ def test_ranks_hold_no_less_than_the_sequence(shape: ModelShape, tokens: int, tp
     per_rank = float(kv_bytes_per_rank(shape, "bf16", tp, 1, tokens))
     assert per_rank * tp >= float(kv_bytes(shape, "bf16", tokens)) * (1 - 1e-12)
     assert per_rank <= float(kv_bytes(shape, "bf16", tokens))
-    slope = float(kv_bytes_per_token_per_rank(shape, "bf16", tp, 1))
+    slope = float(shapes.token_bytes_per_rank(shape, "bf16", tp))
     assert slope <= kv_bytes_per_token(shape, "bf16")
 
 

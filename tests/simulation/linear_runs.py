@@ -18,11 +18,37 @@ from planner.simulation.rank import Policy, Schedule
 from planner.simulation.requests import Integers, Requests
 from planner.simulation.result import PoolSimulation, itl_statistics, pool_simulation, window
 from planner.simulation.router import RouterName
-from planner.simulation.steps import LinearSteps
 
 DATA = Path(__file__).parents[1] / "data" / "queueing"
 UNBOUNDED = 10**9
 TOKENS = 10_000  # of a prompt whose prefill takes one unit of time
+
+
+@dataclass(frozen=True)
+class LinearSteps:
+    """a + c b + d (sum of contexts) + e (prompt tokens): the step law of QUEUEING §4.1 (seconds, per rank)."""
+
+    base_s: float
+    sequence_s: float
+    context_token_s: float = 0.0
+    prompt_token_s: float = 0.0
+    prefill_factor: float = 1.0
+
+    def decode_line(self, batch: int, context_tokens: float) -> tuple[float, float, float]:
+        rise_s = self.context_token_s * batch
+        return self.base_s + self.sequence_s * batch + rise_s * context_tokens, rise_s, np.inf
+
+    def shared_s(self, tokens: float) -> float:
+        return 0.0
+
+    def added_s(self, batch: int, tokens: float) -> float:
+        return self.prompt_token_s * tokens
+
+    def prefill_s(self, tokens: float) -> float:
+        return self.base_s + self.prompt_token_s * tokens
+
+    def attention_s(self, prompt_tokens: Floats) -> Floats:
+        return np.zeros_like(prompt_tokens)
 
 
 @dataclass(frozen=True, eq=False)

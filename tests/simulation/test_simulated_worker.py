@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linear_runs import LinearSteps
 
 from planner.simulation.fleet import Fleet, Handover, PoolPlan, Run
 from planner.simulation.ledger import open_ledger
 from planner.simulation.rank import Policy, Schedule
 from planner.simulation.requests import Requests
 from planner.simulation.router import ROUTERS, RouterName
-from planner.simulation.steps import LinearSteps
 
 LAW = LinearSteps(0.01, 1e-4, 1e-8, 4e-5)
 

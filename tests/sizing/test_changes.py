@@ -94,18 +94,6 @@ def test_a_ratio_that_whole_workers_cannot_trade(pools: tuple[int, int], factor:
 # ------------------------------------------------------------------------------------------- waste of a wrong ratio
 
 
-@given(st.floats(0.01, 0.99))
-def test_waste_in_the_fluid_limit(x: float) -> None:
-    assert float(changes.ratio_waste_fraction(x, 2.0)) == pytest.approx(x / (1.0 + x))
-    assert float(changes.ratio_waste_fraction(x, 0.5)) == pytest.approx((1.0 - x) / (2.0 - x))
-    assert float(changes.ratio_waste_fraction(x, 1.0)) == pytest.approx(0.0, abs=1e-12)
-
-
-@given(st.floats(0.01, 0.99), st.floats(0.1, 10.0))
-def test_a_wrong_ratio_wastes(x: float, factor: float) -> None:
-    assert -1e-12 <= float(changes.ratio_waste_fraction(x, factor)) < 1.0
-
-
 @pytest.mark.parametrize("factor", [2.0, 0.5])
 def test_two_large_pools_lose_what_the_fluid_limit_says(factor: float) -> None:
     """A balanced fleet of 3,000 accelerators, as the predictions of its own pools balance it."""

@@ -13,7 +13,6 @@ Document = Mapping[str, Any]
 
 BAR = 24
 FULL_WRITES = "drive writes per day"
-CLOSE = 0.97  # of the load at which hits are lost: an empty cache fills again at the same one
 
 
 def to_text(document: Document, pen: Pen, notes: bool = True) -> str:
@@ -23,8 +22,9 @@ def to_text(document: Document, pen: Pen, notes: bool = True) -> str:
         [verdict_line(document, pen), *_summary(document, kv)],
         _tiers(document, pen),
         _sizes(kv, pen),
+        _states(kv, pen),
         _loads(kv, pen),
-        _cliffs(kv),
+        _cliffs(kv, pen),
         _routing(kv, pen),
         _burst(kv, pen),
         _decode_side(kv, pen),
@@ -132,7 +132,7 @@ def _sizes(kv: Document, pen: Pen) -> list[str]:
             seconds_text(point["ttft_mean_s"]),
             f"{point['prefill_accelerators']:.1f}",
             "-" if point["usd_per_hour"] is None else f"{point['usd_per_hour']:.2f}",
-            "" if point["meets_targets"] else "does not hold",
+            "does not hold" if not point["meets_targets"] else "at the edge" if point["on_edge"] else "",
         )
         for point in kv["size_curve"]
     ]
@@ -169,18 +169,42 @@ def _levels_bar(hits: Sequence[float], pen: Pen) -> str:
     return "".join(shade * round(BAR * share) for shade, share in zip(shades, hits, strict=False))
 
 
-def _cliffs(kv: Document) -> list[str]:
-    lines = []
-    for cliff in kv.get("cliffs", ()):
+def _states(kv: Document, pen: Pen) -> list[str]:
+    """What a full and an empty cache settle at; one row where that is the same."""
+    if not kv.get("settled"):
+        return []
+    rows: list[Row] = [("start", "hits", "", "TTFT mean", "requests/s")]
+    rows += [
+        (
+            "full" if start == "warm" else "empty",
+            percent_text(sum(state["hit_fractions"])),
+            _levels_bar(state["hit_fractions"], pen),
+            seconds_text(state["ttft_mean_s"]),
+            f"{state['requests_per_s']:.3g}",
+        )
+        for start, state in kv["settled"].items()
+    ]
+    return [pen.heading("At the load asked, from a full and from an empty cache"), *columns(rows, "lrlrr", pen)]
+
+
+def _cliffs(kv: Document, pen: Pen) -> list[str]:
+    if not kv.get("cliffs"):
+        return []
+    rows: list[Row] = [("", "half are lost at", "an empty cache refills below", "margin")]
+    for cliff in kv["cliffs"]:
         if cliff["lost_at"] is None:
-            lines.append(f"  {cliff['tier']}: hits hold over all loads tried")
+            rows.append((cliff["tier"], "-", "-", "hits hold over all loads tried"))
             continue
-        text = f"  {cliff['tier']}: half of the hits are lost at {_load_text(cliff['lost_at'], cliff['unit'])}"
-        if cliff["recovers_below"] is not None and cliff["recovers_below"] < CLOSE * cliff["lost_at"]:
-            text += f"; an empty cache fills again below {_load_text(cliff['recovers_below'], cliff['unit'])}"
-        margin = cliff["margin_fraction"]
-        lines.append(text + (f"; margin {percent_text(margin)}" if margin >= 0 else "; ALREADY LOST at the load asked"))
-    return ["The cliff, with everything nearer counted in", *lines] if lines else []
+        back, margin = cliff["recovers_below"], cliff["margin_fraction"]
+        rows.append(
+            (
+                cliff["tier"],
+                _load_text(cliff["lost_at"], cliff["unit"]),
+                "-" if back is None else _load_text(back, cliff["unit"]),
+                percent_text(margin) if margin >= 0 else "ALREADY LOST at the load asked",
+            )
+        )
+    return [pen.heading("The cliff, with everything nearer counted in"), *columns(rows, "lrrl", pen)]
 
 
 def _load_text(load: float, unit: str) -> str:

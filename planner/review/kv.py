@@ -73,6 +73,7 @@ def _point(point: SizePoint) -> Document:
         "prefill_accelerators": found.prefill_accelerators,
         "usd_per_hour": found.usd_per_hour,
         "meets_targets": found.meets_targets,
+        "on_edge": found.on_edge,
     }
 
 

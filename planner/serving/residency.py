@@ -24,6 +24,8 @@ from planner.serving.tiers import NETWORK_KINDS, nodes_of, stored_bytes
 Start = Literal["warm", "cold"]
 ROUNDS = 60
 SETTLED = 5e-4  # of all prompt tokens, between two rounds
+MARGIN_FRACTION = 0.15  # of the load at which hits are lost, that a plan should keep
+LEAST_LOAD = 0.1  # of the load asked about: what is found there is what can be lost
 LEAST_STEP = 1.0 / 128.0  # of the way to where a round points, after rounds that pointed to and fro
 
 
@@ -193,6 +195,13 @@ def _cliff(swept: Sweep, found: Callable[[Start, float], Floats], level: int, ha
     alike = warm is not None and found("cold", warm[0])[level] >= least
     cold = warm if alike else edge("cold", swept.cold)
     return Cliff(level, *(float(np.sqrt(each[0] * each[1])) if each else None for each in (warm, cold)))
+
+
+def on_edge(plant: Plant, state: Settled) -> bool:
+    """Whether hits that an empty cache reaches at the load asked are mostly lost at a load without the margin above."""
+    half = settled(plant, "cold", LEAST_LOAD).hit_fraction / 2.0
+    beyond = settled(plant, "cold", 1.0 / (1.0 - MARGIN_FRACTION))
+    return state.hit_fraction >= half > beyond.hit_fraction
 
 
 def at_load(scenario: Scenario, state: Settled, asked: bool = False) -> Scenario:

@@ -31,7 +31,7 @@ from planner.sizing.cost import money, price_basis, priced_tiers, ranked_usd_per
 from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import LOST, limits
 from planner.sizing.resilience import named_pools, resilience, with_spares
-from planner.sizing.reuse import resolved, sized
+from planner.sizing.reuse import resolved, sized, with_states
 from planner.sizing.search import Candidate, Found
 from planner.sizing.tco import price_flips, priced
 from planner.sizing.tier_choice import chosen
@@ -148,7 +148,8 @@ def evaluate(scenario: Scenario) -> Plan:
     if deployment is None:
         raise FieldError("deployment", "nothing to evaluate: give a deployment, or let `planner size` find one")
     scenario = priced(scenario)
-    return evaluate_as_is(resolved(chosen(scenario, deployment), deployment), deployment)
+    scenario = chosen(scenario, deployment)
+    return with_states(evaluate_as_is(resolved(scenario, deployment), deployment), scenario)
 
 
 def evaluate_as_is(scenario: Scenario, deployment: Deployment) -> Plan:

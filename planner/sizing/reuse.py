@@ -13,9 +13,9 @@ import numpy as np
 
 from planner.records import Deployment, Note, Plan, Scenario, Workload
 from planner.serving.flow import plant_of
-from planner.serving.residency import Settled, at_load, settled
+from planner.serving.residency import Settled, at_load, on_edge, settled
 from planner.serving.reuse import EVERYTHING_TOKENS, hit_fractions, knows_reuse, with_hits
-from planner.sizing.tier_choice import chosen, has_open_sizes, nothing_found, with_sizes
+from planner.sizing.tier_choice import MORE_LOAD, chosen, has_open_sizes, nothing_found, with_sizes
 
 ROUNDS = 6
 ALIKE = 0.01  # of prompt tokens, or of the rate: closer, a plan is what it was sized for
@@ -79,8 +79,8 @@ def _settled_plan(scenario: Scenario, empty: Plan, size: Size, evaluate: Evaluat
         deployment = plan.deployment
     held = [trial for trial in trials if trial.holds]
     if not held:
-        return _with_note(trials[-1].plan, scenario) if deployment else plan or size(_first_guess(scenario))
-    return _with_note(min(reversed(held), key=lambda trial: _price(trial.plan)).plan, scenario)
+        return with_states(trials[-1].plan, scenario) if deployment else plan or size(_first_guess(scenario))
+    return with_states(min(reversed(held), key=lambda trial: _price(trial.plan)).plan, scenario)
 
 
 def _price(plan: Plan) -> tuple[float, int]:
@@ -133,16 +133,21 @@ def _first_guess(scenario: Scenario) -> Scenario:
     return replace(scenario, workload=workload)
 
 
-def _with_note(plan: Plan, scenario: Scenario) -> Plan:
-    """A word on the warm state, where it finds more than the one that the plan is sized for."""
-    if plan.deployment is None:
+def with_states(plan: Plan, scenario: Scenario) -> Plan:
+    """Words on the warm state, where it finds more than the one that a plan counts by, and on hits that barely hold."""
+    if plan.deployment is None or not knows_reuse(scenario.workload):
         return plan
     plant = plant_of(scenario, plan.deployment)
-    cold, warm = settled(plant, "cold").hit_fraction, settled(plant, "warm").hit_fraction
-    if warm - cold < WARMER:
-        return plan
-    text = (
-        f"two settled states: a warm cache finds {warm:.0%} of the prompt tokens, one that starts empty {cold:.0%}; "
-        "the plan is sized for the second"
-    )
-    return replace(plan, notes=(*plan.notes, Note("caution", text)))
+    cold, warm = settled(plant, "cold"), settled(plant, "warm")
+    texts = []
+    if warm.hit_fraction - cold.hit_fraction >= WARMER:
+        texts.append(
+            f"two settled states: a warm cache finds {warm.hit_fraction:.0%} of the prompt tokens, one that starts "
+            f"empty {cold.hit_fraction:.0%}; the plan counts by the second"
+        )
+    if on_edge(plant, cold):
+        texts.append(
+            f"hits stand at the edge: an empty cache loses half of them at less than {MORE_LOAD:.0%} more load; "
+            "`planner kv` names that load"
+        )
+    return replace(plan, notes=(*plan.notes, *(Note("caution", text) for text in texts)))

@@ -1,4 +1,4 @@
-"""Sizes of tiers that are left open: every combination is priced, the cheapest that holds is taken.
+"""Sizes of tiers that are left open: every combination is priced, the cheapest that holds with a margin is taken.
 
 Where a plan is searched for, an option costs its tiers and the accelerators that its misses keep busy; where a
 deployment is given, its tiers alone, and it must meet the targets.
@@ -12,10 +12,10 @@ from itertools import product
 
 import numpy as np
 
-from planner.records import Deployment, KvTier, Scenario
+from planner.records import Deployment, KvTier, Note, Scenario
 from planner.serving.flow import Plant, plant_of
 from planner.serving.predict import predict
-from planner.serving.residency import at_load, settled
+from planner.serving.residency import MARGIN_FRACTION, at_load, on_edge, settled
 from planner.serving.reuse import knows_reuse, with_hits
 from planner.serving.role import Role
 from planner.serving.tier_report import HEADROOM_FRACTION, tier_states
@@ -23,10 +23,12 @@ from planner.serving.tiers import nodes_of
 from planner.serving.users import with_waiting_users
 from planner.sizing.cost import price_basis, tier_usd_per_hour
 from planner.sizing.limits import target_value
+from planner.units import format_bytes
 
 SMALLEST_BYTES = 128e9
 DOUBLINGS = 7
 UNITS = (1, 2, 4, 8)
+MORE_LOAD = 1.0 / (1.0 - MARGIN_FRACTION) - 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Option:
     prefill_accelerators: float  # that the misses keep busy, with headroom
     usd_per_hour: float | None  # of those and of the tiers; None without a price
     meets_targets: bool  # and its tiers keep up
+    on_edge: bool  # its hits are lost at little more load
 
 
 def has_open_sizes(scenario: Scenario) -> bool:
@@ -55,8 +58,24 @@ def chosen(scenario: Scenario, deployment: Deployment | None) -> Scenario:
     held = [option for option in tried if option.meets_targets]
     if not held:
         return with_sizes(scenario, min(tried, key=lambda option: option.ttft_mean_s).size_bytes)
-    best = min(held, key=lambda option: (option.usd_per_hour or 0.0, sum(option.size_bytes.values())))
+
+    def price(option: Option) -> tuple[float, float]:
+        return option.usd_per_hour or 0.0, sum(option.size_bytes.values())
+
+    cheapest = min(held, key=price)
+    best = min((option for option in held if not option.on_edge), key=price, default=cheapest)
+    if best is not cheapest:
+        text = (
+            f"{_told(cheapest)} would do at the load asked, but its hits are lost at less than {MORE_LOAD:.0%} more: "
+            f"`auto` took {_told(best)}"
+        )
+        scenario = replace(scenario, notes=(*scenario.notes, Note("info", text)))
     return with_sizes(scenario, best.size_bytes)
+
+
+def _told(option: Option) -> str:
+    sizes = [f"{tier} of {format_bytes(size)}" for tier, size in option.size_bytes.items() if size]
+    return " and ".join(sizes) or "no tier"
 
 
 def options(scenario: Scenario, deployment: Deployment) -> Iterator[Option]:
@@ -100,6 +119,7 @@ def option(scenario: Scenario, deployment: Deployment, size_bytes: Mapping[str, 
         prefill_accelerators=accelerators,
         usd_per_hour=_usd_per_hour(sized, deployment, accelerators),
         meets_targets=held,
+        on_edge=on_edge(plant, state),
     )
 
 

@@ -12,7 +12,7 @@ import sys
 from planner import __version__
 
 OK, INPUT, BUG, INTERRUPTED = 0, 2, 3, 130
-_GARBAGE_EVERY = 50_000  # objects; Python's 700 spend a tenth of a command on looking through catalogs that stay
+_GARBAGE_EVERY = 500_000  # objects; Python's 700 spend a tenth of a command on looking through catalogs that stay
 
 
 def main() -> int:
@@ -50,11 +50,11 @@ def _open_streams() -> None:
 def _run(arguments: list[str]) -> int:
     import gc
 
+    gc.set_threshold(_GARBAGE_EVERY)
     import typer
 
     from planner.cli.app import app
 
-    gc.set_threshold(_GARBAGE_EVERY)
     try:
         code = app(arguments, prog_name="planner", standalone_mode=False)
     except typer.TyperException as error:

@@ -178,7 +178,9 @@ def write(
 
 
 def drawn(result: Mapping[str, Any], plots: Plots) -> list[Figure]:
-    """The figures of a result, those for files written."""
+    """The figures of a result, those for files written; none without a `--plot`."""
+    if not plots.files:
+        return []
     from planner.render.figures import result_figures
 
     return plots.draw(partial(result_figures, kinds=plots.kinds), result, f"planner: {result['inputs']['scenario']}")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from planner.records import Deployment, Plan, Prediction
 from planner.review.document import document, plain, pools_document
-from planner.serving.curves import distributions, role_work
-from planner.sizing.front import FrontPoint
-from planner.sizing.sensitivity import sweep
-from planner.sizing.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from planner.sizing.front import FrontPoint
 
 Document = dict[str, Any]
 
@@ -64,6 +63,8 @@ def figures_document(plan: Plan, kinds: Sequence[str]) -> Document:
 
 
 def _distributions(plan: Plan, deployment: Deployment, _: Prediction) -> Document:
+    from planner.serving.curves import distributions
+
     return {
         name: [{"fraction_over": over, "value_s": s} for over, s in zip(one.share_over, one.value_s, strict=True)]
         for name, one in distributions(plan.scenario, deployment).items()
@@ -71,6 +72,8 @@ def _distributions(plan: Plan, deployment: Deployment, _: Prediction) -> Documen
 
 
 def _operators(plan: Plan, deployment: Deployment, prediction: Prediction) -> list[Document]:
+    from planner.serving.curves import role_work
+
     return [
         {
             "pool": work.pool,
@@ -90,6 +93,9 @@ def _operators(plan: Plan, deployment: Deployment, prediction: Prediction) -> li
 
 def _load(plan: Plan, _: Deployment, prediction: Prediction) -> Document:
     """The plan as it is under other loads, and the one at which it breaks: `whatif --vary load`."""
+    from planner.sizing.sensitivity import sweep
+    from planner.sizing.variables import VARIABLES
+
     rate = plan.scenario.workload.requests_per_s
     found = sweep(plan, VARIABLES["load"], load_factors(prediction.requests_per_s_max / rate))
     return {

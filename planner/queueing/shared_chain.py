@@ -17,6 +17,7 @@ _CELLS = 12  # of a full chunk, at least; so many more that a mean prompt has _P
 _PROMPT_CELLS, _MOST_CELLS = 4, 64
 _SIGMAS = 5.0
 _LONGEST = 1024  # cells of tokens that wait on a rank
+_LINDLEY_ROUNDS, _AT_REST, _NEARLY = 100, 1e-3, 0.1  # of what is left on a rank; nearly: of its first change
 _NEVER = 1e-12  # chance of a step that rounding alone leads to
 
 
@@ -166,7 +167,8 @@ def round_of(
     cells: Cells, state: State, ranks: int, mean_output_tokens: float, steps: SharedSteps, batch: float
 ) -> Round:
     read = cells.read
-    held = cells.law(cells.held(state))
+    came = cells.held(state)
+    held = cells.law(came)
     chunk = np.concatenate([held[:, :read], held[:, read:].sum(axis=1, keepdims=True)], axis=1)
     chunk /= chunk.sum(axis=1, keepdims=True)
     below = np.minimum(np.cumsum(chunk, axis=1), 1.0)
@@ -182,8 +184,7 @@ def round_of(
     stays = 1.0 - 1.0 / max(mean_output_tokens - 1.0, 1.0 + 1e-9)
     by_tokens = np.maximum(np.linalg.solve((np.eye(2 * STEPS) - stays * moves).T, begun), 0.0)
     ends = low[:, -1], part[:, -1], fullest[:, -1]
-    left = np.append((by_steps @ held)[read:], np.zeros(read))
-    some = float(left.sum())
+    full = _ranks_full(by_steps, chunk, ranks, ends)
     return Round(
         by_steps=by_steps,
         by_tokens=by_tokens / by_tokens.sum(),
@@ -193,7 +194,7 @@ def round_of(
         total=total,
         moves=moves,
         steps_s=cells.steps_s,
-        state=State(left / some if some > 1e-12 else state.left, _ranks_full(by_steps, chunk, ranks, ends)),
+        state=State(_left(cells, came[:STEPS], by_steps, full, state.left), full),
     )
 
 
@@ -236,3 +237,22 @@ def _ranks_full(by_steps: Floats, chunk: Floats, ranks: int, ends: tuple[NDArray
     each = chunk[:, -1] / np.maximum(1.0 - (1.0 - chunk[:, -1]) ** ranks, 1e-300)
     some, one = (_landed(low, part, seen * chance, 2 * STEPS)[STEPS:] for seen in (by_steps, by_steps * each))
     return np.minimum(np.where(some > _NEVER, one / np.maximum(some, _NEVER), 0.0), 1.0)
+
+
+def _left(cells: Cells, came: NDArray[np.complex128], by_steps: Floats, full: Floats, left: Floats) -> Floats:
+    """What full chunks leave on a rank, by Lindley's recursion, with steps as they are, until it has nearly come to
+    rest: the steps will change in turn."""
+    fresh = (by_steps[:STEPS] + by_steps[STEPS:] * (1.0 - full)) @ came
+    behind = (by_steps[STEPS:] * full) @ came
+    close = _AT_REST
+    for _ in range(_LINDLEY_ROUNDS):
+        rest = cells.law(fresh + behind * np.fft.rfft(left))[cells.read :]
+        some = float(rest.sum())
+        if some < _NEVER:
+            break
+        before, left = left, np.append(rest / some, np.zeros(cells.read))
+        moved = float(np.abs(left - before).sum())
+        if moved <= close:
+            break
+        close = max(close, _NEARLY * moved)
+    return left

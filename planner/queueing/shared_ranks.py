@@ -16,7 +16,7 @@ from planner.queueing.service import Floats, ServiceLaw
 from planner.queueing.shared_chain import EMPTY, FULLEST, STEPS, Cells, Round, SharedSteps, cells_of, round_of
 
 _ROUNDS = 80
-_CLOSE = 2e-3
+_CLOSE = 1e-3
 _ROUGHLY, _ROUGH_LOAD = 2e-2, 0.85
 _TIMES = 128
 _AGES, _AGE_WEIGHTS = (np.polynomial.legendre.leggauss(3)[0] + 1.0) / 2.0, np.polynomial.legendre.leggauss(3)[1] / 2.0
@@ -82,7 +82,7 @@ def shared_ranks(
     ----------
     arrivals_per_s : to the worker, > 0.   prompts : law of prompt lengths in tokens.   mean_output_tokens : >= 1.
     ranks, budget_tokens : of the worker, and tokens of a step on each rank.
-    rough : for searches; ends ten times farther from rest, and takes a load above 0.85 as unsettled.
+    rough : for searches; ends twenty times farther from rest, and takes a load above 0.85 as unsettled.
 
     Notes
     -----
@@ -124,8 +124,8 @@ def shared_ranks(
         if before is not None and abs(batch - before[0]) > 1e-9:
             growth = float(np.clip((leads_to - before[1]) / (batch - before[0]), 0.0, 0.9))
         before = (batch, leads_to)
-        batch = float(np.clip(batch + (leads_to - batch) / (1.0 - growth), 0.3 * batch, 3.0 * batch + 1.0))
-        batch = min(batch, most)
+        highest = min(max(3.0 * batch + 1.0, leads_to), most)
+        batch = float(np.clip(batch + (leads_to - batch) / (1.0 - growth), 0.3 * batch, highest))
     if leads_to >= most or abs(leads_to - batch) > 0.05 * (1.0 + batch):
         return _unsettled(max(load, 1.0), batch, prompts)
     return _settled(cells, made, load, (batch, growth), prompts, ranks, steps)

@@ -63,6 +63,22 @@ def test_a_budget_that_no_step_reaches_is_as_good_as_an_endless_one(ranks_count:
         assert far.mixed_share >= 0.9 * -np.expm1(-40.0 * far.decode_s)
 
 
+@dataclass(frozen=True)
+class JumpingSteps(Steps):
+    """Any prompt token makes a step longer at once, as a second kernel does."""
+
+    def rank_s(self, batch: float, tokens: np.ndarray) -> np.ndarray:
+        return super().rank_s(batch, tokens) + 0.005 * (tokens > 0.0)
+
+
+@pytest.mark.parametrize(("rate", "budget"), [(5.0, 1024.0), (8.0, 720.0), (9.0, 720.0)])
+def test_a_settled_batch_is_the_one_its_gaps_lead_to(rate: float, budget: float) -> None:
+    law = ServiceLaw(np.array([500.0, 1500.0, 6000.0]), np.array([0.51, 0.33, 0.16]))
+    point = shared_ranks(rate, law, 250.0, 1, budget, JumpingSteps(base_s=0.007, sequence_s=5e-5, token_s=3e-5))
+    assert point.stable
+    assert point.batch == pytest.approx(rate * 249.0 * point.mean_gap_s, rel=1.5e-3)  # Little's law
+
+
 @settings(max_examples=15)
 @given(rate=st.floats(0.2, 6.0), count=st.integers(2, 16))
 def test_load_lengthens_gaps_and_first_tokens(rate: float, count: int) -> None:

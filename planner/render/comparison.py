@@ -46,7 +46,7 @@ def to_text(document: Document, pen: Pen) -> str:
 
 
 def _end(end: Document) -> Row:
-    way = "above" if end["at"] > end["now"] else "below"
+    way = ("" if end["confirmed"] else "about ") + ("above" if end["at"] > end["now"] else "below")
     then = "nothing meets the targets" if end["then"] == "nothing" else f"{end['then']} is cheaper"
     values = [_amount(end["unit"], end[side]) for side in ("now", "at")]
     return [END_WORDS[end["quantity"]], f"now {values[0]}", way, values[1], then]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from planner import __version__
@@ -36,10 +37,7 @@ def comparison_document(comparison: Comparison) -> Document:
         "advantage_fraction": comparison.advantage_fraction,
         "why": comparison.reason,
         "causes": [{"term": one.term, "lead_fraction": one.lead_fraction} for one in comparison.causes],
-        "ends": [
-            {"quantity": end.quantity, "unit": end.unit, "now": end.now, "at": end.at, "then": end.then}
-            for end in comparison.ends
-        ],
+        "ends": [asdict(end) for end in comparison.ends],
         "contenders": [_contender(comparison, one) for one in comparison.contenders],
     }
     return {name: plain(value) for name, value in result.items()}

@@ -11,7 +11,8 @@ from planner.engines.rules import why_not_mode
 from planner.records import Deployment, Limit, Mode, Plan, Scenario
 from planner.serving.reuse import knows_reuse
 from planner.sizing.cost import price_basis
-from planner.sizing.crossover.ends import Cause, End, causes, ends
+from planner.sizing.crossover.causes import Cause, causes
+from planner.sizing.crossover.ends import End, ends
 from planner.sizing.explain import does_not_fit
 from planner.sizing.plan import Survey, evaluate_as_is, survey
 from planner.sizing.reuse import sized
@@ -110,7 +111,9 @@ def compare(scenario: Scenario) -> Comparison:
         advantage_fraction=max(second.cost / best.cost - 1.0, 0.0) if best and second else None,
         reason=_reason(contenders, best, _rival(ranked) or second, rests_on),
         causes=rests_on,
-        ends=ends(scenario, basis, lead) if lead else (),
+        ends=ends(scenario, basis, lead, [one.deployment for one in ranked if one.name.startswith("colocated")])
+        if lead
+        else (),
     )
 
 

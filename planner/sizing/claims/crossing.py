@@ -7,7 +7,7 @@ import numpy as np
 from planner.records import Floats, Target
 from planner.sizing.claims.bench import PROMPTS, Bench, Finding
 from planner.sizing.cost import price_basis
-from planner.sizing.crossover.ends import leads
+from planner.sizing.crossover.causes import leads
 from planner.sizing.crossover.map import cells_over
 
 

@@ -1,32 +1,30 @@
-"""Why one family of architectures leads, and where it stops: computed, by leaving terms out and by moving quantities.
-
-The arrays over cells give how costs change; where a comparison was made in full, its own ratio anchors them.
-"""
+"""Where the family that leads stops leading: a map says about where, and there the change is applied."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
-from planner.records import Floats, Scenario
-from planner.sizing.crossover.cells import Cells
-from planner.sizing.crossover.evaluate import Offer, evaluate_cells, offered
+from planner.records import Accelerator, Deployment, Floats, Scenario
+from planner.serving.reuse import knows_reuse
+from planner.serving.traffic import scenario_traffic
+from planner.sizing import changes, search
+from planner.sizing.cost import ranked_usd_per_hour
+from planner.sizing.crossover.causes import lead_log2
+from planner.sizing.crossover.evaluate import evaluate_cells
 from planner.sizing.crossover.map import cells_over
-from planner.sizing.crossover.workers import SHAPE_TERMS
+from planner.sizing.crossover.pools import Bought
+from planner.sizing.resilience import with_spares
+from planner.sizing.resize import resized
 
-REACH = 32.0  # a quantity is followed so many times up and down
-POINTS = 20  # on each side
-EXPLAINED = {  # terms of TERMS, as the reasons they are
-    "transfer": "the KV that two pools must move",
-    "chunking": "what small chunks cost",
-    "mixed-steps": "the prompt tokens that lengthen decode steps",
-    "collectives": "all-reduces",
-    "queueing": "waits for a free worker",
-    "integers": "rounding to whole workers",
-    "headroom": "the headroom that every pool keeps",
-    "kv-room": "room for KV",
-}
+REACH = 16.0  # a quantity is followed so many times up and down
+POINTS = 8  # on each side
+BESIDE = 1.1  # an end that was applied: the winner leads so many times before it, and no longer so many times beyond
+MOST_SHOWN = 3  # ends, the nearest ones
+MOST_SIZED, MOST_OF_ONE = 8, 4  # changed scenarios that are sized, for all ends together and for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +36,7 @@ class End:
     now: float
     at: float
     then: str
+    confirmed: bool  # whether plans were sized on both sides of it; else a map says so
 
     @property
     def distance(self) -> float:
@@ -45,21 +44,27 @@ class End:
         return max(self.at / self.now, self.now / self.at)
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """What the lead (cost of the other family over the winner's, less 1) is without a term; None: it has no rival."""
+def ends(scenario: Scenario, basis: str, lead: float, plans: Sequence[Deployment]) -> tuple[End, ...]:
+    """Where the family that leads now stops leading, nearest first; at most one end up and one down per quantity.
 
-    term: str
-    meaning: str
-    lead_fraction: float | None
-
-
-def leads(cells: Cells, basis: str, offer: Offer | None = None) -> Floats:
-    """log2 of one pool's cost over two pools', by cell; +-inf where only one fits, nan where none does."""
-    found = evaluate_cells(cells, basis, offer)
-    shared = np.min([one.cost for name, one in found.items() if name != "disaggregated"], axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.log2(shared) - np.log2(found["disaggregated"].cost))
+    `lead` is log2 of one pool's cost over two pools', now; `plans` are those that were compared. Ends that the map
+    promises and that sizing these plans and the map's own does not find are left out. Raises FieldError as
+    `evaluate_cells`.
+    """
+    guesses = _guesses(scenario, basis, lead)
+    if not _can_apply(scenario):
+        return tuple(guess for guess, _ in guesses)
+    found: list[End] = []
+    left = MOST_SIZED
+    for guess, near in guesses:
+        if len(found) == MOST_SHOWN or left < 2:
+            break
+        applied = _Applied(scenario, basis, lead > 0.0, (*plans, *near), guess, min(left, MOST_OF_ONE))
+        end = applied.end()
+        left -= applied.sized
+        if end is not None:
+            found.append(end)
+    return tuple(sorted(found, key=lambda end: (end.distance, end.quantity)))
 
 
 def _present(scenario: Scenario) -> dict[str, tuple[float, str]]:
@@ -83,11 +88,11 @@ def _present(scenario: Scenario) -> dict[str, tuple[float, str]]:
     return found
 
 
-def ends(scenario: Scenario, basis: str, lead_log2: float) -> tuple[End, ...]:
-    """Where the family that leads now stops leading, nearest first; at most one end up and one down per quantity.
+# ------------------------------------------------------------------------------------------------------------- guesses
 
-    `lead_log2` is the lead in full, log2 of one pool's cost over two pools'. Raises FieldError as `evaluate_cells`.
-    """
+
+def _guesses(scenario: Scenario, basis: str, lead: float) -> list[tuple[End, list[Deployment]]]:
+    """Ends by the arrays over cells, nearest first, with the plans bought on both sides."""
     present = _present(scenario)
     steps = np.geomspace(1.0 / REACH, REACH, 2 * POINTS + 1)
     count = steps.size
@@ -95,44 +100,129 @@ def ends(scenario: Scenario, basis: str, lead_log2: float) -> tuple[End, ...]:
     for index, (name, (now, _)) in enumerate(present.items()):
         values[name][index * count : (index + 1) * count] = now * steps
     values["output_tokens"] = np.maximum(values["output_tokens"], 2.0)
-    table = leads(cells_over(scenario, values), basis).reshape(len(present), count)
-    found: list[End] = []
-    for row, (name, (now, unit)) in zip(table, present.items(), strict=True):
-        anchored = row + (lead_log2 - row[POINTS] if np.isfinite(row[POINTS]) else 0.0)
+    bought = evaluate_cells(cells_over(scenario, values), basis)
+    found = []
+    for index, (row, (name, (now, unit))) in enumerate(
+        zip(lead_log2(bought).reshape(-1, count), present.items(), strict=True)
+    ):
+        anchored = row + (lead - row[POINTS] if np.isfinite(row[POINTS]) else 0.0)
         for side in (1, -1):
-            end = _first_change(anchored[POINTS::side] * np.sign(lead_log2), now * steps[POINTS::side])
-            if end is not None:
-                rival = "colocated" if lead_log2 > 0.0 else "disaggregated"
-                found.append(End(name, unit, now, end[0], rival if end[1] else "nothing"))
-    return tuple(sorted(found, key=lambda end: (end.distance, end.quantity)))
+            change = _first_change(anchored[POINTS::side] * np.sign(lead), now * steps[POINTS::side])
+            if change is not None:
+                at, place, rival = change
+                then = "nothing" if not rival else "colocated" if lead > 0.0 else "disaggregated"
+                cell = index * count + POINTS + side * place
+                end = End(name, unit, now, at, then, confirmed=False)
+                found.append((end, [*_shared(bought, cell - side), *_shared(bought, cell)]))
+    return sorted(found, key=lambda one: (one[0].distance, one[0].quantity))
 
 
-def _first_change(lead: Floats, at: Floats) -> tuple[float, bool] | None:
-    """Where a lead that starts above 0 is lost for good two points long, and whether a rival is left there."""
+def _shared(bought: Mapping[str, Bought], cell: int) -> Iterator[Deployment]:
+    """The plans of one pool in a cell."""
+    for one in bought.values():
+        plan = one.deployments[cell]
+        if plan is not None and plan.prefill is None:
+            yield plan
+
+
+def _first_change(lead: Floats, at: Floats) -> tuple[float, int, bool] | None:
+    """Where a lead that starts above 0 is lost, the point beyond, and whether a rival is left there."""
     for index in range(1, lead.size):
-        gone = not lead[index] > 0.0
-        stays = index + 1 >= lead.size or not lead[index + 1] > 0.0
-        if gone and stays:
+        if not lead[index] > 0.0:
             before, after = float(lead[index - 1]), float(lead[index])
             if np.isfinite(before) and np.isfinite(after) and before > after:
                 share = before / (before - after)
-                return float(at[index - 1] * (at[index] / at[index - 1]) ** share), True
-            return float(at[index]), not np.isnan(after)
+                return float(at[index - 1] * (at[index] / at[index - 1]) ** share), index, True
+            return float((at[index - 1] * at[index]) ** 0.5), index, not np.isnan(after)
     return None
 
 
-def causes(scenario: Scenario, basis: str, lead_log2: float) -> tuple[Cause, ...]:
-    """The lead without each term, the terms that carry most of it first."""
-    now = {"rate": np.array([scenario.workload.requests_per_s * scenario.workload.peak_factor])}
-    cells = cells_over(scenario, now)
-    offer = offered(cells, basis)
-    anchor = lead_log2 - float(leads(cells, basis, offer)[0])
-    anchor = anchor if np.isfinite(anchor) else 0.0
-    found = []
-    for term, meaning in EXPLAINED.items():
-        changed = cells_over(scenario, now, frozenset({term}))
-        moved = leads(changed, basis, None if term in SHAPE_TERMS else offer)
-        lead = (float(moved[0]) + anchor) * np.sign(lead_log2)
-        found.append((lead, Cause(term, meaning, float(2.0**lead - 1.0) if np.isfinite(lead) else None)))
-    known = [(lead, cause) for lead, cause in found if not np.isnan(lead)]
-    return tuple(cause for _, cause in sorted(known, key=lambda item: item[0]))
+# ------------------------------------------------------------------------------------------------------------- applied
+
+
+def _can_apply(scenario: Scenario) -> bool:
+    """Where hits in caches follow from the plan, there is no plan without them."""
+    return not knows_reuse(scenario.workload) and scenario.workload.lengths.cached_tokens is None
+
+
+@dataclass(slots=True)
+class _Applied:
+    """One quantity changed, and both families sized for that; `sized` counts how often, `most` at most."""
+
+    scenario: Scenario
+    basis: str
+    apart_leads: bool
+    plans: tuple[Deployment, ...]
+    guess: End
+    most: int
+    sized: int = 0
+
+    def end(self) -> End | None:
+        """Values `BESIDE` before and beyond the guess are tried, then others, until the lead is lost between two."""
+        guess = self.guess
+        by = BESIDE if guess.at > guess.now else 1.0 / BESIDE
+        at = guess.at
+        before, beyond = self._leader(at / by), self._leader(at * by)
+        while self.sized < self.most and beyond == self._ours:
+            at *= by**2
+            before, beyond = beyond, self._leader(at * by)
+        while self.sized < self.most and before not in ("", self._ours) and (at / by - guess.now) * (by - 1.0) > 0.0:
+            at /= by**2
+            before, beyond = self._leader(at / by), before
+        if before != self._ours or beyond in ("", self._ours):
+            return None
+        return replace(guess, at=at, then=beyond, confirmed=True)
+
+    @property
+    def _ours(self) -> str:
+        return "disaggregated" if self.apart_leads else "colocated"
+
+    def _leader(self, value: float) -> str:
+        """The cheaper family at a value, the rival where both cost the same; empty once no more may be tried."""
+        if self.sized == self.most:
+            return ""
+        self.sized += 1
+        scenario = _changed(self.scenario, self.guess.quantity, value / self.guess.now)
+        load = scenario_traffic(scenario)
+
+        def usd(plan: Deployment) -> float:
+            sized = resized(scenario, load, plan, self.basis)
+            if sized is None:
+                return inf
+            return ranked_usd_per_hour(scenario, with_spares(scenario, sized, load), self.basis)
+
+        shared = min(map(usd, dict.fromkeys(map(_shape, self.plans))), default=inf)
+        pairs = search.disaggregated(scenario, load, scenario.targets, self.basis).candidates
+        apart = min((one.usd_per_hour for one in pairs if one.violation <= 1.0), default=inf)
+        if shared == apart == inf:
+            return "nothing"
+        ahead = apart < shared * (1.0 - 1e-9) or (not self.apart_leads and apart <= shared * (1.0 + 1e-9))
+        return "disaggregated" if ahead else "colocated"
+
+
+def _shape(plan: Deployment) -> Deployment:
+    """The plan without its number, which is found anew."""
+    return replace(plan, decode=replace(plan.decode, replicas=1, max_batch=0))
+
+
+def _changed(scenario: Scenario, quantity: str, factor: float) -> Scenario:
+    """The scenario with one quantity of `_present` times a factor."""
+    if quantity == "rate":
+        return changes.with_load(scenario, factor)
+    if quantity in ("input_tokens", "output_tokens"):
+        return changes.with_lengths(scenario, **{quantity.replace("tokens", "factor"): factor})
+    if quantity == "network":
+        return changes.with_network(scenario, factor)
+    if quantity == "price_ratio":
+        return replace(
+            scenario, decode_accelerators=tuple(_dearer(one, factor) for one in scenario.decode_accelerators)
+        )
+    targets = [
+        replace(one, limit_s=one.limit_s * (factor if one.metric == quantity else 1.0)) for one in scenario.targets
+    ]
+    return replace(scenario, targets=tuple(targets))
+
+
+def _dearer(accelerator: Accelerator, factor: float) -> Accelerator:
+    prices = {basis: usd * factor for basis, usd in accelerator.usd_per_hour.items()}
+    return replace(accelerator, usd_per_hour=prices)

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from planner.reuse.counting import Ints, previous_use
+from planner.reuse.counting import Flags, Ints, previous_use, stretch_starts, whole
 
 Floats = NDArray[np.float64]
 Eviction = Literal["lru", "leaf-first"]
@@ -63,10 +63,25 @@ class BlockRequests:
         """Place of the last earlier reference to the same block, shape (references,); -1 at a first use."""
         return previous_use(self.blocks)
 
-    @property
-    def request_of(self) -> Ints:
-        """Request that each reference belongs to, shape (references,)."""
-        return np.repeat(np.arange(self.requests), np.diff(self.offsets))
+    @cached_property
+    def edges(self) -> Flags:
+        """Which references begin a request, shape (references,)."""
+        begin = np.zeros(self.blocks.size, dtype=bool)
+        begin[self.offsets[:-1][np.diff(self.offsets) > 0]] = True
+        return begin
+
+    @cached_property
+    def stretches(self) -> tuple[Ints, Ints]:
+        """References of one request whose last uses follow one another in one request, or that have none.
+
+        First reference of each stretch, and number of references.
+        """
+        starts = stretch_starts(self.previous, self.edges)
+        return starts, np.diff(starts, append=starts.dtype.type(self.blocks.size))
+
+    def request_of(self, places: Ints) -> Ints:
+        """Request that references belong to."""
+        return (np.searchsorted(self.offsets, places, side="right") - 1).astype(whole(self.requests))
 
     def subset(self, chosen: ArrayLike) -> BlockRequests:
         """The requests where `chosen`, shape (requests,) of bool, is true: what one instance of several sees."""

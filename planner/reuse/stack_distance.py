@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.reuse.counting import Ints, previous_use, smaller_before
+from planner.reuse.counting import PIECE, Ints, pieces, previous_use, smaller_before, stretch_starts, whole
 from planner.reuse.records import EVICTIONS, BlockRequests, CachedLengths, Eviction, Floats, HitCurve
 
 GRID_POINTS = 20
@@ -36,12 +36,12 @@ class TraceReuse:
     ----------
     source : the requests it was computed from.
     distance : shape (references,), smallest capacity (blocks) at which the reference and all earlier ones of its
-        request are hits; inf where one of them is seen for the first time.
+        request are hits; `references` + 1, more than there are blocks, where one of them is seen for the first time.
     """
 
     source: BlockRequests
     eviction: Eviction
-    distance: Floats
+    distance: Ints
 
     @property
     def block_tokens(self) -> int | None:
@@ -64,22 +64,40 @@ class TraceReuse:
 
     def hit_ratio(self, capacity_blocks: ArrayLike) -> Floats:
         """Hit blocks over block references; the shape of `capacity_blocks`. 0 for a trace without blocks."""
-        return _share(self.distance, None, float(self.distance.size), capacity_blocks)
+        return self._share(None, float(self.distance.size), capacity_blocks)
 
     def token_hit_ratio(self, capacity_blocks: ArrayLike) -> Floats | None:
         """Cached over all prompt tokens; the shape of `capacity_blocks`. None where blocks have no fixed size."""
         if self.block_tokens is None:
             return None
-        sizes = np.diff(self.source.offsets)
-        before = (np.arange(self.distance.size) - np.repeat(self.source.offsets[:-1], sizes)) * self.block_tokens
-        tokens = np.clip(np.repeat(self.source.input_tokens, sizes) - before, 0.0, self.block_tokens)
-        return _share(self.distance, tokens, float(self.source.input_tokens.sum()), capacity_blocks)
+        return self._share(self.block_tokens, float(self.source.input_tokens.sum()), capacity_blocks)
+
+    def _share(self, block_tokens: int | None, total: float, capacity_blocks: ArrayLike) -> Floats:
+        """References, or their tokens, found at each capacity, over `total`; 0 where the total is."""
+        asked = np.floor(np.clip(np.asarray(capacity_blocks, dtype=float), 0.0, self.distance.size)).astype(np.int64)
+        capacities, place = np.unique(asked, return_inverse=True)
+        found, offsets = np.zeros(capacities.size + 1), self.source.offsets
+        for first, end in pieces(offsets):
+            least = np.searchsorted(capacities, self.distance[offsets[first] : offsets[end]])
+            tokens = None if block_tokens is None else self._tokens(first, end, block_tokens)
+            found += np.bincount(least, tokens, minlength=found.size)
+        return np.asarray(np.cumsum(found)[place.reshape(asked.shape)] / (total or 1.0), dtype=float)
+
+    def _tokens(self, first: int, end: int, block_tokens: int) -> Floats:
+        """Prompt tokens in each block of some requests."""
+        offsets = self.source.offsets[first : end + 1]
+        sizes = np.diff(offsets)
+        before = (np.arange(offsets[0], offsets[-1]) - np.repeat(offsets[:-1], sizes)) * block_tokens
+        return np.asarray(np.clip(np.repeat(self.source.input_tokens[first:end], sizes) - before, 0.0, block_tokens))
 
     def hit_blocks(self, capacity_blocks: float) -> Ints:
         """Blocks found by each request, shape (requests,)."""
-        hit = np.isfinite(self.distance) & (self.distance <= capacity_blocks)
-        counted = np.concatenate(([0], np.cumsum(hit)))
-        return np.asarray(np.diff(counted[self.source.offsets]), dtype=np.int64)
+        most, offsets = min(capacity_blocks, self.distance.size), self.source.offsets
+        result = np.zeros(self.source.requests, dtype=np.int64)
+        for first, end in pieces(offsets):
+            counted = np.concatenate(([0], np.cumsum(self.distance[offsets[first] : offsets[end]] <= most)))
+            result[first:end] = np.diff(counted[offsets[first : end + 1] - offsets[first]])
+        return result
 
     def cached_tokens(self, capacity_blocks: float) -> Floats:
         """Prompt tokens found by each request, shape (requests,): hit blocks x block size, at most the prompt.
@@ -118,23 +136,33 @@ class TraceReuse:
         Those run from the blocks of a mean request to the least capacity that reaches the ceiling.
         """
         capacity = self._grid() if capacity_blocks is None else np.atleast_1d(np.asarray(capacity_blocks, dtype=float))
-        seen = np.cumsum(self.source.previous < 0)  # distinct blocks after each reference
-        full = np.searchsorted(seen, capacity) + 1
         return HitCurve(
             capacity_blocks=capacity,
             hit_ratio=self.hit_ratio(capacity),
             token_hit_ratio=self.token_hit_ratio(capacity),
-            cold_start_fraction=np.minimum(full / max(seen.size, 1), 1.0),
+            cold_start_fraction=self._cold_start_fraction(capacity),
             ceiling=self.ceiling,
             token_ceiling=self.token_ceiling,
             block_tokens=self.block_tokens,
             requests=self.source.requests,
         )
 
+    def _cold_start_fraction(self, capacity_blocks: Floats) -> Floats:
+        """Share of the references up to the one that is the capacity's last first use; 1 where there are too few."""
+        references, wanted = self.distance.size, np.ceil(capacity_blocks)
+        result, seen = np.ones(wanted.shape), 0
+        for begin in range(0, references, PIECE):
+            first = np.flatnonzero(self.source.previous[begin : begin + PIECE] < 0)
+            here = (wanted > seen) & (wanted <= seen + first.size)
+            result[here] = (begin + first[(wanted[here] - seen).astype(np.int64) - 1] + 1) / references
+            seen += first.size
+        return result
+
     def _grid(self) -> Floats:
-        finite = self.distance[np.isfinite(self.distance)]
-        most = float(finite.max()) if finite.size else float(max(self.distinct_blocks, 1))
-        least = min(max(1.0, self.distance.size / self.source.requests), most)
+        references = self.distance.size
+        most = float(np.max(self.distance, where=self.distance <= references, initial=0))
+        most = most or float(max(self.distinct_blocks, 1))
+        least = min(max(1.0, references / self.source.requests), most)
         return np.unique(np.ceil(np.geomspace(least, most, GRID_POINTS) - 1e-9))
 
 
@@ -152,72 +180,71 @@ def reuse_curve(requests: BlockRequests, eviction: Eviction = "lru") -> TraceReu
     return TraceReuse(requests, eviction, prefix_distances(distances, requests.offsets))
 
 
-def lru_distances(requests: BlockRequests) -> Floats:
-    """Stack distance of each reference, blocks looked up and touched one by one; inf at a first use.
+def lru_distances(requests: BlockRequests) -> Ints:
+    """Stack distance of each reference, blocks looked up and touched one by one; `references` + 1 at a first use.
 
     distance(i) = |{j < i: previous(j) < previous(i)}| - previous(i): of the references since the last use, those that
-    are the first to their block since then, and the block itself.
+    are the first to their block since then, and the block itself. Over a stretch it is the same: from one reference to
+    the next, one block enters between the two uses and one leaves.
     """
-    previous = requests.previous
-    counts = smaller_before(previous + 1, np.ones(previous.size, dtype=bool))
-    return np.where(previous < 0, np.inf, (counts - previous).astype(float))
+    starts, sizes = requests.stretches
+    previous = requests.previous[starts]
+    distances = smaller_before(previous + 1, sizes) - previous
+    distances[previous < 0] = requests.blocks.size + 1
+    return np.repeat(distances.astype(whole(requests.blocks.size)), sizes)
 
 
-def leaf_first_distances(requests: BlockRequests, *, leaf_first: bool = True) -> Floats:
+def leaf_first_distances(requests: BlockRequests, *, leaf_first: bool = True) -> Ints:
     """Stack distance of each reference when a request looks up all blocks first and then touches them.
 
     Touches run last to first; with `leaf_first` False, first to last. Distances are measured before any touch of the
-    request, so a block that it names twice is judged by its last use in an earlier request.
+    request, so a block that it names twice is judged by its last use in an earlier request. Over a stretch they fall
+    by one from touch to touch, because a later last use has one block fewer above it.
     """
-    sizes = np.diff(requests.offsets)
-    places = np.arange(requests.blocks.size)
+    never, kind = requests.blocks.size + 1, whole(requests.blocks.size)
+    places = np.arange(requests.blocks.size, dtype=kind)
     if leaf_first:
-        places = np.repeat(requests.offsets[:-1] + requests.offsets[1:] - 1, sizes) - places
-    touched = requests.blocks[places]  # `places` is its own inverse
-    previous = previous_use(touched)
-    earlier = _use_before_request(touched, requests.request_of)
+        ends = (requests.offsets[:-1] + requests.offsets[1:] - 1).astype(kind)
+        places = np.repeat(ends, np.diff(requests.offsets)) - places
+    previous = previous_use(requests.blocks[places])
+    earlier = _use_before_request(previous, requests.offsets)
+    starts = np.union1d(stretch_starts(previous, requests.edges), stretch_starts(earlier, requests.edges))
+    sizes = np.diff(starts, append=requests.blocks.size)
     # of each request first the look-ups, then the touches; only touches count
-    begin = np.repeat(requests.offsets[:-1], sizes)
-    look_up = places + begin
-    touch = np.arange(touched.size) + np.repeat(requests.offsets[1:], sizes)
-    line = np.empty(2 * touched.size, dtype=np.int64)
-    line[look_up], line[touch] = earlier + 1, previous + 1
-    counted = np.zeros(line.size, dtype=bool)
-    counted[touch] = True
-    found = smaller_before(line, counted)[look_up] - earlier
-    return np.where(earlier < 0, np.inf, found.astype(float))[places]
+    of = requests.request_of(starts)
+    begin = np.searchsorted(of, of)
+    look_up, touch = np.arange(of.size) + begin, np.arange(of.size) + np.searchsorted(of, of, side="right")
+    line, weights = np.empty((2, 2 * of.size), dtype=np.int64)
+    line[look_up], line[touch] = earlier[starts] + 1, previous[starts] + 1
+    weights[look_up], weights[touch] = 0, sizes
+    first = smaller_before(line, weights)[look_up] - earlier[starts]
+    found = np.repeat((first + starts).astype(kind), sizes) - np.arange(requests.blocks.size, dtype=kind)
+    found[earlier < 0] = never
+    return found[places]  # `places` is its own inverse
 
 
-def _use_before_request(blocks: Ints, request_of: Ints) -> Ints:
+def _use_before_request(previous: Ints, offsets: Ints) -> Ints:
     """Place of the last use of the same block in an earlier request; -1 where there is none."""
-    order = np.argsort(blocks, kind="stable")
-    block, request = blocks[order], request_of[order]
-    other_block = np.concatenate(([True], block[1:] != block[:-1]))
-    other = other_block | np.concatenate(([True], request[1:] != request[:-1]))
-    start = np.maximum.accumulate(np.where(other, np.arange(order.size), 0))
-    result = np.empty_like(order)
-    result[order] = np.where(other_block[start], -1, order[start - 1])
-    return result
+    earlier = previous.copy()
+    for first, end in pieces(offsets):
+        begin = np.repeat(offsets[first:end], np.diff(offsets[first : end + 1]))
+        here = earlier[offsets[first] : offsets[end]]
+        while (same := np.flatnonzero(here >= begin)).size:
+            here[same] = previous[here[same]]
+    return earlier
 
 
-def prefix_distances(distances: Floats, offsets: Ints) -> Floats:
-    """The largest distance so far within each request: a block counts only behind all the blocks before it."""
-    never = distances.size + 1  # beyond every finite distance
-    highest = np.where(np.isfinite(distances), distances, never).astype(np.int64)
-    lift = np.repeat(np.arange(offsets.size - 1) * (never + 1), np.diff(offsets))  # no request below the one before
-    highest += lift
-    np.maximum.accumulate(highest, out=highest)
-    highest -= lift
-    return np.where(highest == never, np.inf, highest.astype(float))
+def prefix_distances(distances: Ints, offsets: Ints) -> Ints:
+    """The largest distance so far within each request: a block counts only behind all the blocks before it.
 
-
-def _share(distance: Floats, weights: Floats | None, total: float, capacity_blocks: ArrayLike) -> Floats:
-    """Weight (1 each when None) of the finite distances up to each capacity, over `total`; 0 where the total is."""
-    kept = np.isfinite(distance)
-    whole = distance[kept].astype(np.int64)
-    gained = np.cumsum(np.bincount(whole, None if weights is None else weights[kept], minlength=1))
-    places = np.clip(np.asarray(capacity_blocks, dtype=float), 0.0, gained.size - 1.0).astype(np.int64)
-    return np.asarray(gained[places] / total if total > 0.0 else 0.0 * places, dtype=float)
+    `distances` are overwritten, because a second array of them would be the largest thing in memory.
+    """
+    step = distances.size + 2
+    for first, end in pieces(offsets):
+        here = slice(int(offsets[first]), int(offsets[end]))
+        lift = np.repeat(np.arange(end - first) * step, np.diff(offsets[first : end + 1]))  # none below the one before
+        distances[here] = np.maximum.accumulate(distances[here] + lift) - lift
+    return distances
 
 
 def _cells(rows: Floats) -> list[Floats]:

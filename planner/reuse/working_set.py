@@ -10,11 +10,13 @@ approximation takes references as independent and promises too much for sessions
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from planner.reuse.counting import Ints
 from planner.reuse.records import BlockRequests, Floats
 
 _HALVINGS = 200  # of the bracket around a root: more than the digits of a double
@@ -29,13 +31,16 @@ class WorkingSet:
 
     Attributes
     ----------
-    between : ascending times from a use to the next one, one for each reference that is not a first use.
-    held : ascending times from each use to the next of the same block, or to the end of the trace.
+    between : ascending times from a use to the next one.   between_uses : how many references come back after each.
+    to_the_end : ascending times from a use to the end of the trace.   last_uses : how many with each are the last of
+        their block.
     duration : from the first use to the last.   references : uses in all.   in_seconds : which clock it is.
     """
 
     between: Floats
-    held: Floats
+    between_uses: Ints
+    to_the_end: Floats
+    last_uses: Ints
     duration: float
     references: int
     in_seconds: bool
@@ -43,18 +48,26 @@ class WorkingSet:
     def blocks(self, window: ArrayLike) -> Floats:
         """Mean number of different blocks used within the last `window`, over the whole trace; its shape.
 
-        s(T) = sum over uses of min(time to the next use, T) / duration.
+        s(T) = sum over uses of min(time to the next use, or to the end, T) / duration.
         """
         windows = np.asarray(window, dtype=float)
-        summed = np.concatenate(([0.0], np.cumsum(self.held)))
-        below = np.searchsorted(self.held, windows, side="right")
-        total = summed[below] + windows * (self.held.size - below)
+        total = _capped(self.between, self.between_uses, windows) + _capped(self.to_the_end, self.last_uses, windows)
         return np.asarray(total / self.duration, dtype=float)
 
     def reused_within(self, window: ArrayLike) -> Floats:
         """Share of all references whose block was used within `window` before: F(T), below 1 for first uses."""
-        found = np.searchsorted(self.between, np.asarray(window, dtype=float), side="right")
-        return np.asarray(found / self.references, dtype=float)
+        uses = np.concatenate(([0], np.cumsum(self.between_uses)))
+        below = np.searchsorted(self.between, np.asarray(window, dtype=float), side="right")
+        return np.asarray(uses[below] / self.references, dtype=float)
+
+    def between_quantiles(self, probabilities: ArrayLike) -> Floats:
+        """Quantiles over references of the time since the block's last use; there must be one that comes back."""
+        uses = np.cumsum(self.between_uses)
+        place = np.asarray(probabilities, dtype=float) * (uses[-1] - 1)
+        low, high = (
+            self.between[np.searchsorted(uses, edge, side="right")] for edge in (np.floor(place), np.ceil(place))
+        )
+        return np.asarray(low + (high - low) * (place - np.floor(place)), dtype=float)
 
     def characteristic_time(self, capacity_blocks: ArrayLike) -> Floats:
         """Window whose working set is the capacity; the whole duration where all fits. Shape of `capacity_blocks`."""
@@ -88,18 +101,47 @@ def working_set(requests: BlockRequests, *, in_seconds: bool = True) -> WorkingS
     if in_seconds and requests.time_s is None:
         raise ValueError("requests have no time_s; ask with in_seconds=False")
     references = requests.blocks.size
-    clock = np.arange(references, dtype=float)
-    if in_seconds and requests.time_s is not None:
-        clock = requests.time_s[requests.request_of]
-    duration = float(clock[-1] - clock[0]) if references else 0.0
+    clock = _clock(requests, in_seconds)
+    duration = (
+        float(clock(np.array([references - 1]))[0] - clock(np.zeros(1, dtype=np.int64))[0]) if references else 0.0
+    )
     if duration <= 0.0:
         raise ValueError("requests all come at one time; a working set needs a duration")
-    previous = requests.previous
-    again = previous >= 0
-    following = np.full(references, clock[-1])
-    following[previous[again]] = clock[again]
-    between = clock[again] - clock[previous[again]]
-    return WorkingSet(np.sort(between), np.sort(following - clock), duration, references, in_seconds)
+    starts, sizes = requests.stretches
+    used = requests.previous[starts]
+    starts, uses, used = starts[used >= 0], sizes[used >= 0], used[used >= 0]
+    between = clock(starts) - clock(used)
+    ascending = np.argsort(between)
+    between, uses = between[ascending], uses[ascending]
+    to_the_end, last_uses = _last_uses(requests, used[ascending], uses, in_seconds)
+    return WorkingSet(between, uses, to_the_end, last_uses, duration, references, in_seconds)
+
+
+def _capped(times: Floats, uses: Ints, windows: Floats) -> Floats:
+    """Sum over uses of their time, at most the window; ascending `times`, the shape of `windows`."""
+    below = np.searchsorted(times, windows, side="right")
+    counted = np.concatenate(([0], np.cumsum(uses)))
+    summed = np.concatenate(([0.0], np.cumsum(times * uses)))
+    return np.asarray(summed[below] + windows * (counted[-1] - counted[below]))
+
+
+def _clock(requests: BlockRequests, in_seconds: bool) -> Callable[[Ints], Floats]:
+    """When references are made."""
+    time_s = requests.time_s if in_seconds else None
+    return (
+        (lambda places: places.astype(float)) if time_s is None else lambda places: time_s[requests.request_of(places)]
+    )
+
+
+def _last_uses(requests: BlockRequests, used: Ints, uses: Ints, in_seconds: bool) -> tuple[Floats, Ints]:
+    """Ascending times to the end of uses that are not followed by another, and how many there are of each."""
+    if in_seconds and requests.time_s is not None:
+        followed = np.bincount(requests.request_of(used), uses, minlength=requests.requests)
+        unfollowed = np.diff(requests.offsets) - followed.astype(np.int64)
+        return (requests.time_s[-1] - requests.time_s)[::-1], unfollowed[::-1]
+    last = np.ones(requests.blocks.size, dtype=np.int64)
+    last[requests.previous[requests.previous >= 0]] = 0
+    return np.arange(float(last.size)), last[::-1]
 
 
 def independent_hit_ratio(popularity: ArrayLike, capacity_blocks: float) -> float:

@@ -112,9 +112,9 @@ def _reuse(
     requests = BlockRequests(
         blocks.ids, blocks.offsets, trace.input_tokens, trace.output_tokens, blocks.block_tokens, time_s
     )
+    times = _times(requests, time_s is not None)  # before the curve, so that not both take memory at once
     reuse = reuse_curve(requests, eviction)
     curve = reuse.hit_curve(capacities)
-    used = working_set(requests, in_seconds=time_s is not None)
     document = {
         "eviction": eviction,
         "block_tokens": curve.block_tokens,
@@ -123,8 +123,7 @@ def _reuse(
         "ceiling": curve.ceiling,
         "token_ceiling": curve.token_ceiling,
         "curve": _curve(curve),
-        "reuse_time_s": _between(used),
-        "working_set": _working_set(used, curve.block_tokens),
+        **times,
     }
     return document, _cold(curve, reuse.distinct_blocks) if capacities is not None else ()
 
@@ -143,12 +142,15 @@ def _curve(curve: HitCurve) -> list[Document]:
     ]
 
 
-def _between(used: WorkingSet) -> Document | None:
-    """Quantiles over references of the time since the block's last use; None where none comes back."""
-    if not used.between.size:
-        return None
-    quantiles = np.quantile(used.between, list(PROBABILITY.values()))
-    return {name: float(value) for name, value in zip(PROBABILITY, quantiles, strict=True)}
+def _times(requests: BlockRequests, in_seconds: bool) -> Document:
+    """Times between uses, None where nothing comes back, and the working set within some windows."""
+    used = working_set(requests, in_seconds=in_seconds)
+    probabilities = list(PROBABILITY.values())
+    quantiles = used.between_quantiles(probabilities).tolist() if used.between.size else None
+    return {
+        "reuse_time_s": quantiles and dict(zip(PROBABILITY, quantiles, strict=True)),
+        "working_set": _working_set(used, requests.block_tokens),
+    }
 
 
 def _working_set(used: WorkingSet, block_tokens: int | None) -> list[Document]:

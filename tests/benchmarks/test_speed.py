@@ -99,3 +99,22 @@ def test_peak_memory(benchmark: BenchmarkFixture, report: Report, path: Path) ->
     value = once(benchmark, lambda: spent(arguments)[1])
     report(f"peak memory, {path.stem}", f"{value / 1e6:.0f} MB", "300 MB")
     assert value <= 300e6
+
+
+def test_a_million_requests_with_twenty_blocks_each(
+    benchmark: BenchmarkFixture, report: Report, tmp_path: Path
+) -> None:
+    """Chats that grow by one or two blocks a turn up to 40; every turn sends all of its chat."""
+    path, chats = tmp_path / "million.jsonl", 20_000
+    with path.open("w") as stream:
+        for turn in range(50):
+            held = 1 + turn % 40
+            for chat in range(chats):
+                ids = ", ".join(map(str, range(chat * 100 + turn // 40 * 50, chat * 100 + turn // 40 * 50 + held)))
+                stream.write(
+                    f'{{"timestamp": {turn * chats + chat}, "input_length": {held * 512}, "output_length": 9, '
+                    f'"hash_ids": [{ids}]}}\n'
+                )
+    value = once(benchmark, lambda: spent(["-m", "planner", "trace", "show", str(path)])[1])
+    report("peak memory, a million requests of 20 blocks", f"{value / 1e6:.0f} MB", "500 MB")
+    assert value <= 500e6

@@ -96,5 +96,5 @@ def test_refusals() -> None:
 def test_references_serve_as_a_clock() -> None:
     source = BlockRequests(np.array([1, 2, 1, 2]), np.array([0, 2, 4]), np.ones(2), np.ones(2))
     held: WorkingSet = working_set(source, in_seconds=False)
-    assert held.between.tolist() == [2, 2]
+    assert (held.between.tolist(), held.between_uses.tolist()) == ([2], [2])
     assert held.duration == 3

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from planner.errors import InputError
 from planner.files.lengths import from_rows
 from planner.files.reading import sha256
-from planner.files.traces.blocks import block_tokens, chain_notes, chosen, with_own_ids
+from planner.files.traces.blocks import block_tokens, chain_notes, chosen, numbered, with_own_ids
 from planner.files.traces.formats import KNOWN, SERVEGEN, SESSION
 from planner.files.traces.reading import read_all
 from planner.files.traces.repair import clocked, late_rows, rate_per_s, rescaled, served_requests, spread_ties
 from planner.files.traces.rows import Ints, Rows
-from planner.records import Arrivals, Note, PromptBlocks, Trace
+from planner.records import Arrivals, Floats, Note, PromptBlocks, Trace
 from planner.units import format_rate, format_seconds
 
 __all__ = ["KNOWN", "STAGGER_S", "Trace", "load_trace", "load_traces", "rate_per_s", "rescaled", "spread_ties"]
@@ -70,9 +70,9 @@ def load_traces(
     merged = _merged(with_own_ids(files), step_s)
     path = str(paths[0])
     order, dropped = _order(merged, path)
-    arrivals, repairs = _arrivals(merged, order, path)
-    blocks = _blocks(merged, order, size)
     inputs, outputs = merged.input_tokens[order], merged.output_tokens[order]
+    arrivals, repairs = _arrivals(merged, order, inputs, outputs, path)
+    blocks = _blocks(merged, order, size)
     trace = Trace(
         arrivals=arrivals,
         lengths=from_rows(inputs, outputs),
@@ -95,11 +95,13 @@ def _order(rows: Rows, path: str) -> tuple[Ints, list[Note]]:
     return (order[np.argsort(rows.time_s[order], kind="stable")] if rows.form.time else order), notes
 
 
-def _arrivals(rows: Rows, order: Ints, path: str) -> tuple[Arrivals | None, list[Note]]:
+def _arrivals(
+    rows: Rows, order: Ints, inputs: Floats, outputs: Floats, path: str
+) -> tuple[Arrivals | None, list[Note]]:
     if not rows.form.time:
         return None, []
     time_s, notes = clocked(rows.time_s[order], path, ticks=rows.form is not SERVEGEN)
-    return Arrivals(time_s, rows.input_tokens[order], rows.output_tokens[order], float(time_s[-1])), notes
+    return Arrivals(time_s, inputs, outputs, float(time_s[-1])), notes
 
 
 def _check_options(files: list[Rows], given_block_tokens: int | None, stagger_s: float | None) -> None:
@@ -144,7 +146,7 @@ def _blocks(rows: Rows, order: Ints, size: int | None) -> PromptBlocks | None:
     if rows.blocks is None or rows.sizes is None:
         return None
     ids, offsets = chosen(rows.blocks, rows.sizes, order)
-    return PromptBlocks(ids, offsets, size)
+    return PromptBlocks(numbered(ids), offsets, size)
 
 
 def _summary(trace: Trace, name: str, files: int, step_s: float) -> Note:

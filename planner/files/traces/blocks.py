@@ -15,6 +15,7 @@ from planner.records import Note, PromptBlocks
 _MOONCAKE_TOKENS = 512
 _USUAL_TOKENS = (512, 16, 32, 64, 128, 256, 1024, 8, 1, 2, 4, 2048, 4096)
 _MOST_FAULTS = 10
+_TOGETHER = 50_000  # rows, or ids, that are looked at in one go
 
 
 def with_own_ids(files: list[Rows]) -> list[Rows]:
@@ -78,32 +79,53 @@ def _check(rows: Rows, size: int, origin: str) -> None:
 
 def chosen(blocks: Ints, sizes: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Blocks and offsets of `rows`, in their order."""
+    offsets = np.concatenate(([0], np.cumsum(sizes[rows], dtype=np.int64)))
     if rows.size == sizes.size and np.all(np.diff(rows) == 1):
-        return blocks, np.concatenate(([0], np.cumsum(sizes)))
-    starts = np.cumsum(sizes) - sizes
-    kept = sizes[rows]
-    offsets = np.concatenate(([0], np.cumsum(kept)))
-    places = np.arange(offsets[-1]) + np.repeat(starts[rows] - offsets[:-1], kept)
-    return blocks[places], offsets
+        return blocks, offsets
+    starts, result = np.cumsum(sizes, dtype=np.int64) - sizes, np.empty(offsets[-1], dtype=blocks.dtype)
+    for first in range(0, rows.size, _TOGETHER):
+        here = slice(first, min(first + _TOGETHER, rows.size))
+        begin, end = int(offsets[here.start]), int(offsets[here.stop])
+        places = np.arange(begin, end) + np.repeat(starts[rows[here]] - offsets[here], sizes[rows[here]])
+        result[begin:end] = blocks[places]
+    return result, offsets
+
+
+def numbered(blocks: Ints) -> Ints:
+    """Ids that may index an array of not much more than their number: themselves, or numbers in their stead."""
+    if not blocks.size or (blocks.min() >= 0 and blocks.max() < 4 * blocks.size + (1 << 20)):
+        return blocks
+    result: Ints = np.empty(blocks.size, dtype=np.int32 if blocks.size < 2**31 else np.int64)
+    used = 0
+    parts = 1 + blocks.size // (_TOGETHER * 16)  # sorted apart, which takes less memory
+    for part in range(parts):
+        places = np.flatnonzero(blocks % parts == part) if parts > 1 else slice(None)
+        distinct, number = np.unique(blocks[places], return_inverse=True)
+        result[places] = number + used
+        used += distinct.size
+    return result
 
 
 def chain_notes(blocks: PromptBlocks) -> list[Note]:
-    """Whether an id always follows the same id, as the hash of a whole prefix must."""
+    """Whether an id always follows the same id, as the hash of a whole prefix must; ids as `numbered`."""
     ids, offsets = blocks.ids, blocks.offsets
-    order = np.argsort(ids, kind="stable")
-    leads = np.roll(ids, 1)  # the id before; a prompt's first block has none, told apart by `first`
-    first = np.zeros(ids.size, dtype=bool)
-    first[offsets[:-1][np.diff(offsets) > 0]] = True
-    leads[first] = 0
-    leads, first, ids = leads[order], first[order], ids[order]
-    same_id = ids[1:] == ids[:-1]
-    other_lead = (leads[1:] != leads[:-1]) | (first[1:] != first[:-1])
-    odd = np.unique(ids[1:][same_id & other_lead]).size
-    if not odd:
+    if not ids.size:
         return []
-    distinct = ids.size - int(same_id.sum())
+    first = np.zeros(ids.size, dtype=bool)  # of a prompt, which no id leads
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    lead_of = np.full(int(ids.max()) + 1, -2, dtype=ids.dtype)
+    odd = np.zeros(lead_of.size, dtype=bool)
+    for begin in range(0, ids.size, _TOGETHER):
+        here = np.arange(begin, min(begin + _TOGETHER, ids.size))
+        block, leads = ids[here], np.where(first[here], -1, ids[here - 1])
+        new = lead_of[block] == -2
+        lead_of[block[new]] = leads[new]  # of several, one
+        odd[block[lead_of[block] != leads]] = True
+    if not odd.any():
+        return []
+    named, distinct = odd.sum(), (lead_of != -2).sum()
     text = (
-        f"{odd:,} of {distinct:,} block ids follow different blocks in different prompts, so they are no hashes of "
+        f"{named:,} of {distinct:,} block ids follow different blocks in different prompts, so they are no hashes of "
         "prefixes; a block counts as found only when all blocks before it in the prompt are"
     )
     return [Note("caution", text)]

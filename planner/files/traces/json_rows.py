@@ -22,7 +22,7 @@ Ids = NDArray[np.int64]
 Numbered = Iterator[tuple[int, str]]
 Row = dict[str, Any]
 
-TOGETHER = 4_000  # rows that are taken in one go
+TOGETHER = 1_000  # rows that are taken in one go
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BEYOND = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)  # what numpy reads of numbers that are no int64
 

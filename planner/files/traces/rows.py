@@ -17,7 +17,7 @@ from planner.units import shown
 
 Ints = NDArray[np.integer[Any]]
 
-_PIECE, _PIECE_IDS = 20_000, 1_000_000  # rows and ids that are converted at once
+_PIECE, _PIECE_IDS = 10_000, 1_000_000  # rows and ids that are converted at once
 _MOST_FAULTS = 10
 
 Cells = tuple[Any, Any, Any]  # of the time, input and output columns
@@ -53,7 +53,7 @@ class Gatherer:
     lines: list[int] = field(default_factory=list)
     cached: list[Any] = field(default_factory=list)
     ids: array[int] = field(default_factory=lambda: array("q"))
-    id_pieces: list[Ints] = field(default_factory=list)
+    packed: array[int] = field(default_factory=lambda: array("i"))  # the ids before; of type q where some do not fit
     sizes: array[int] = field(default_factory=lambda: array("q"))
     pieces: list[tuple[Floats, Floats, Floats, Ints]] = field(default_factory=list)
     cached_pieces: list[Floats] = field(default_factory=list)
@@ -79,8 +79,8 @@ class Gatherer:
         if form.cached:
             self.cached += [row.get(form.cached) for row in found.rows]
         if found.ids is not None:
-            self._flush_ids()
-            self.id_pieces += [_narrow(found.ids[0])] * (found.ids[0].size > 0)
+            self._pack()
+            self._append(found.ids[0])
             self.sizes.extend(found.ids[1])
         if len(self.cells) >= _PIECE:
             self._convert()
@@ -93,7 +93,7 @@ class Gatherer:
     def done(self, sha256: str, block_tokens: int | None = None, *, local_ids: bool = False) -> Rows:
         """All rows. Raises InputError with up to ten faults and the number of the others, or when there is no row."""
         self._convert()
-        self._flush_ids()
+        self._pack()
         if self.faulty:
             found = sorted(self.faults, key=lambda fault: fault.line)
             more = self.faulty - len(found)
@@ -109,8 +109,8 @@ class Gatherer:
             input_tokens=inputs,
             output_tokens=outputs,
             lines=lines,
-            blocks=np.concatenate(self.id_pieces) if self.id_pieces else None,
-            sizes=np.array(self.sizes, dtype=np.int64) if self.id_pieces else None,
+            blocks=np.frombuffer(self.packed, dtype=f"i{self.packed.itemsize}") if self.packed else None,
+            sizes=np.array(self.sizes, dtype=np.int32) if self.packed else None,
             block_tokens=block_tokens,
             cached_tokens=np.concatenate(self.cached_pieces) if self.form.cached else None,
             local_ids=local_ids,
@@ -119,7 +119,7 @@ class Gatherer:
     def _add_ids(self, line: int, ids: Any) -> bool:
         before = len(self.ids)
         if before >= _PIECE_IDS:
-            self._flush_ids()
+            self._pack()
             before = 0
         try:
             self.ids.fromlist(ids)
@@ -129,10 +129,18 @@ class Gatherer:
         self.sizes.append(len(self.ids) - before)
         return True
 
-    def _flush_ids(self) -> None:
+    def _pack(self) -> None:
+        """The ids of rows that came one by one."""
         if self.ids:
-            self.id_pieces.append(_narrow(np.array(self.ids, dtype=np.int64)))
+            self._append(np.array(self.ids, dtype=np.int64))
             self.ids = array("q")
+
+    def _append(self, ids: Ints) -> None:
+        """Kept in one growing array, of four bytes each where they fit: no second copy is ever made."""
+        kind = np.iinfo(np.int32)
+        if self.packed.typecode == "i" and ids.size and (ids.min() < kind.min or ids.max() > kind.max):
+            self.packed = array("q", self.packed)
+        self.packed.frombytes(ids.astype(f"i{self.packed.itemsize}").tobytes())
 
     def _convert(self) -> None:
         """The rows waiting, all at once; one by one where some cannot be read."""
@@ -148,7 +156,7 @@ class Gatherer:
 
     def _together(self) -> tuple[Floats, Floats, Floats, Ints]:
         times, inputs, outputs = zip(*self.cells, strict=True)
-        lines = np.array(self.lines, dtype=np.int64)
+        lines = np.array(self.lines, dtype=np.int32)
         return self._times(times), _token_column(inputs), _token_column(outputs), lines
 
     def _times(self, cells: tuple[Any, ...]) -> Floats:
@@ -177,13 +185,6 @@ class Gatherer:
             tokens(cell)
         except (ValueError, TypeError, OverflowError):
             self.fault(line, f"{self.form.cached} is {shown(cell)}; want a whole number of tokens")
-
-
-def _narrow(ids: Ints) -> Ints:
-    """The same numbers in half the memory, where they fit."""
-    kind = np.iinfo(np.int32)
-    fits = not ids.size or (ids.min() >= kind.min and ids.max() <= kind.max)
-    return ids.astype(np.int32) if fits else ids
 
 
 def _token_column(cells: Any) -> Floats:

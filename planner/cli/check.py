@@ -20,6 +20,8 @@ from planner.cli.options import (
     QuietOption,
     VerboseOption,
 )
+from planner.cli.plots import Plots
+from planner.cli.size import figure_kinds
 
 if TYPE_CHECKING:
     from planner.files.catalog import Catalog
@@ -74,7 +76,8 @@ def check(
 
     money = currency_of(currency, shape)
     old = _baseline(baseline)
-    work = partial(outcome, catalog=tuple(catalog or ()), baseline=old, witness=witness)
+    kinds = figure_kinds(Plots(), shape)
+    work = partial(outcome, catalog=tuple(catalog or ()), baseline=old, witness=witness, kinds=kinds)
     found = list(answers(work, _once(scenarios), jobs or usable_cores(), warm))
     from planner.review.document import gate_document  # only now: processes are told first how to share the cores
 
@@ -129,7 +132,7 @@ def warm() -> None:
     import scipy.special  # noqa: F401
 
     import planner.files.scenario
-    import planner.review.document
+    import planner.review.figures
     import planner.sizing  # noqa: F401
 
 
@@ -140,12 +143,14 @@ def _opened(dirs: tuple[Path, ...]) -> Catalog:
     return Catalog(dirs)
 
 
-def outcome(path: Path, catalog: tuple[Path, ...], baseline: Document | None, witness: bool) -> Outcome:
+def outcome(
+    path: Path, catalog: tuple[Path, ...], baseline: Document | None, witness: bool, kinds: tuple[str, ...]
+) -> Outcome:
     """Read, compute and judge one scenario; whatever goes wrong with it is told and stops no other."""
     from planner.errors import InputError
 
     try:
-        return Outcome(str(path), result=_result(path, catalog, baseline, witness))
+        return Outcome(str(path), result=_result(path, catalog, baseline, witness, kinds))
     except InputError as error:
         faults = ({"path": f.path, "line": f.line, "column": f.column, "text": f.message} for f in error.faults)
         return Outcome(str(path), faults=tuple(faults))
@@ -157,16 +162,18 @@ def outcome(path: Path, catalog: tuple[Path, ...], baseline: Document | None, wi
         return Outcome(str(path), faults=(fault,), bug="".join(traceback.format_exception(error)))
 
 
-def _result(path: Path, catalog: tuple[Path, ...], baseline: Document | None, witness: bool) -> Document:
+def _result(
+    path: Path, catalog: tuple[Path, ...], baseline: Document | None, witness: bool, kinds: tuple[str, ...]
+) -> Document:
     from planner.cli.reading import judge, placed, plan_of
     from planner.files.scenario import load_scenario
 
     scenario = load_scenario(path, catalog, lambda dirs: _opened(tuple(dirs)), judge)
     old = _of_baseline(scenario, baseline)
     plan = plan_of(scenario, path)
-    from planner.review.document import document
+    from planner.review.figures import drawable
 
-    result = document(plan, old)
+    result = drawable(plan, kinds, baseline=old)
     with placed(path):
         return _witnessed(plan, result) if witness else result
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli.options import CatalogOption
+
+if TYPE_CHECKING:
+    from planner.records import Scenario
 
 SCHEMA_NAME = "scenario.schema.json"
 _PLAIN = re.compile(r"[A-Za-z0-9./~][\w./~+-]*")
@@ -64,7 +67,8 @@ def init(
 ) -> int:
     """Write a commented scenario that can be sized at once.
 
-    It asks nothing. Beside it goes scenario.schema.json, by which editors complete and check it.
+    It asks nothing, and says so where nothing fits yet. Beside it goes scenario.schema.json, by which editors complete
+    and check it.
 
     Exit code 2 when the file exists already, or an option names nothing known.
     """
@@ -85,11 +89,26 @@ def init(
         accelerators=", ".join(map(_scalar, accelerator or ["h100-sxm"])),
         rate=_scalar(rate) if not re.fullmatch(r"[\w. ]+/\w+", rate) else rate,
     )
-    parse_scenario(text.encode("utf-8", "surrogateescape"), out, tuple(catalog or ()))
+    asked = parse_scenario(text.encode("utf-8", "surrogateescape"), out, tuple(catalog or ()))
     write_result(lambda _: text, out)
     write_result(lambda _: to_json(scenario_schema()), schema)
+    in_the_way = _in_the_way(asked)
+    if in_the_way:
+        tell(f"nothing fits yet ({in_the_way}): change its targets, weights or accelerators")
     tell(f"{out} and {schema} written; next: planner size {out}")
     return 0
+
+
+def _in_the_way(scenario: Scenario) -> str:
+    """Why no plan is found for a scenario; empty where one is."""
+    from planner import sizing
+    from planner.errors import FieldError
+
+    try:
+        plan = sizing.size(scenario)
+    except FieldError as error:
+        return error.message
+    return "" if plan.verdict == "feasible" else ", ".join(limit.name for limit in plan.missed or plan.limits)
 
 
 def _scalar(text: str) -> str:

@@ -74,28 +74,28 @@ def _gate(document: Document) -> Iterator[str]:
         yield f'<article id="scenario-{number}">'
         yield f"<h2>{page.word(one['gate'], TONES[one['gate']])} {escape(scenario_name(one))}</h2>"
         yield f"<p>{escape(plan_words(one))}. {escape(load_words(one))}</p>"
-        yield from _body(one, 3)
+        yield from _body(one, 3, f"scenario-{number}-")
         yield "</article>"
 
 
-def _body(result: Document, level: int) -> Iterator[str]:
+def _body(result: Document, level: int, scope: str = "") -> Iterator[str]:
     if result["checks"]:
         yield _checks(result, level)
     yield page.sections_markup(sections(result), level)
     if result.get("figures"):
-        yield _pictures(result, level)
+        yield _pictures(result, level, scope)
     resting = page.sections_markup(assumptions(result), level + 1)
     title = page.heading("Assumptions, with sources", level)
     cited = "".join(f'<p class="quiet">{line}</p>\n' for line in sources_line(resting))
     yield f"<details>\n<summary>{title}</summary>\n{resting}{cited}</details>"
 
 
-def _pictures(result: Document, level: int) -> str:
+def _pictures(result: Document, level: int, scope: str) -> str:
     """What figures there are numbers for."""
     from planner.render.figures import result_figures
     from planner.render.figures.page import figures_markup
 
-    return page.titled("Pictures", level, figures_markup(result_figures(result)))
+    return page.titled("Pictures", level, figures_markup(result_figures(result), scope))
 
 
 def _checks(result: Document, level: int) -> str:

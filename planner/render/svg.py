@@ -8,6 +8,7 @@ lightness or carry a hatch. Text is large enough to be read at half size.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -256,13 +257,11 @@ class Canvas:
         return "\n".join(lines) + "\n"
 
 
-def renamed(document: str, number: int) -> str:
+def renamed(document: str, name: object) -> str:
     """A picture whose ids do not clash with those of another one on the same page."""
-    ids = {'labelledby="title description"': f'labelledby="p{number}-title p{number}-description"'}
-    ids |= {mark: f"{mark}p{number}-" for mark in (' id="', "url(#")}
-    for old, new in ids.items():
-        document = document.replace(old, new)
-    return document
+    for mark in (' id="', "url(#"):
+        document = document.replace(mark, f"{mark}p{name}-")
+    return re.sub(r'labelledby="(\S+) (\S+)"', rf'labelledby="p{name}-\1 p{name}-\2"', document)
 
 
 def stacked(documents: Sequence[str]) -> str:

@@ -19,9 +19,11 @@ BELOW = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)  # of the load as it is
 ABOVE = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # of the way from there to saturation
 
 
-def drawable(plan: Plan, kinds: Sequence[str], points: Sequence[FrontPoint] = ()) -> Document:
-    """The result document of a plan, with `figures` where `kinds` of them are asked for; `points` are its front."""
-    result = document(plan)
+def drawable(
+    plan: Plan, kinds: Sequence[str], points: Sequence[FrontPoint] = (), baseline: Mapping[str, Any] | None = None
+) -> Document:
+    """As `document`, with `figures` where `kinds` of them are asked for; `points` are the front of the plan."""
+    result = document(plan, baseline)
     figures = figures_document(plan, kinds) if kinds else {}
     if points:
         figures["front"] = plain(front_document(plan, points))

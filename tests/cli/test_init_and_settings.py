@@ -27,6 +27,14 @@ def test_a_scenario_that_can_be_sized_at_once(program: Program) -> None:
     assert program("check", "scenario.yaml", "-q").code == 0
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "words"), [("rtx-4090", "nothing fits yet (rtx-4090.memory)"), ("h100-sxm", "written; next")]
+)
+def test_what_does_not_fit_is_told_at_once(program: Program, accelerator: str, words: str) -> None:
+    done = program("init", "--accelerator", accelerator)
+    assert done.code == 0 and done.err.startswith(("scenario.yaml and", "nothing fits")) and words in done.err
+
+
 def test_options_fill_it_in(program: Program) -> None:
     options = ("--model", "Qwen/Qwen3-32B", "--accelerator", "h200-sxm", "--accelerator", "b200", "--rate", "90 /min")
     assert program("init", *options, "--engine", "sglang", "-o", "chat.yaml").code == 0

@@ -53,6 +53,7 @@ EXAMPLE = "docs/examples/qwen3-32b-fp8.yaml"
 COMMANDS = {  # pages with pictures, as commands write them
     "size": ("size", EXAMPLE),
     "nearest": ("size", "docs/examples/infeasible.yaml"),
+    "check": ("check", EXAMPLE, "docs/examples/infeasible.yaml"),
     "map": ("map", EXAMPLE, "--x", "input_tokens=500..8000:4", "--y", "rate=2/s..50/s:3"),
 }
 
@@ -73,6 +74,9 @@ def page_of(name: str) -> str:
 def test_page_is_valid_html5(name: str) -> None:
     html5lib.HTMLParser(strict=True).parse(page_of(name))
     assert page_of(name).isascii()  # whatever encoding the stream has
+    ids = re.findall(r' id="([^"]+)"', page_of(name))
+    named = {word for words in re.findall(r'labelledby="([^"]+)"', page_of(name)) for word in words.split()}
+    assert len(set(ids)) == len(ids) and named <= set(ids)
 
 
 def test_fragment_is_valid_inside_another_page() -> None:

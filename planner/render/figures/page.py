@@ -15,10 +15,10 @@ def figures_page(title: str, figures: Sequence[Figure], version: str) -> str:
     return page(title, [f"<h1>{escape(title)}</h1>", figures_markup(figures)], version)
 
 
-def figures_markup(figures: Sequence[Figure]) -> str:
-    """Every figure, under its kind as an anchor; two in a row where there is room."""
+def figures_markup(figures: Sequence[Figure], scope: str = "") -> str:
+    """Every figure, under its kind as an anchor behind `scope`; two in a row where there is room."""
     shown = "\n".join(
-        f'<figure id="{escape(figure.kind)}">\n{renamed(figure.svg(), index)}</figure>'
+        f'<figure id="{escape(scope + figure.kind)}">\n{renamed(figure.svg(), f"{scope}{index}")}</figure>'
         for index, figure in enumerate(figures)
     )
     return f'<div class="pictures">\n{shown}\n</div>'

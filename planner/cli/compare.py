@@ -15,8 +15,8 @@ from planner.cli.size import NOTHING_FITS, ScenarioArgument
 def compare(
     scenario: ScenarioArgument,
     shape: Annotated[
-        Literal["table", "json", "csv", "markdown"],
-        typer.Option("--format", help="table for people; json or csv for programs; markdown for pages."),
+        Literal["table", "json", "csv", "markdown", "html"],
+        typer.Option("--format", help="table for people; json or csv for programs; markdown or html for pages."),
     ] = "table",
     out: OutOption = None,
     plot: PlotOption = None,
@@ -49,7 +49,7 @@ def compare(
 
     document = comparison_document(found)
     figures = plots.draw(comparison_figures, document, f"planner compare: {document['scenario']}")
-    formats = {"csv": text.to_csv, "markdown": text.to_markdown}
+    formats = {"csv": text.to_csv, "markdown": text.to_markdown, "html": text.to_html}
     write(document, shape, out, text.to_text, formats, quiet, money)
     plots.show(figures)
     return 0 if found.winner else NOTHING_FITS

@@ -20,8 +20,8 @@ def diff(
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The same, later.")],
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 when anything differs, as git does.")] = False,
     shape: Annotated[
-        Literal["table", "json", "markdown"],
-        typer.Option("--format", help="table for people, json for programs, markdown for a comment."),
+        Literal["table", "json", "markdown", "html"],
+        typer.Option("--format", help="table for people, json for programs, markdown for a comment, html: a page."),
     ] = "table",
     out: OutOption = None,
     catalog: CatalogOption = None,
@@ -39,13 +39,13 @@ def diff(
     from planner.cli.formats import write
     from planner.cli.reading import document_of, trusted
     from planner.cli.streams import tell
-    from planner.render.diff import diff_markdown, diff_text, headline
+    from planner.render.diff import diff_markdown, diff_page, diff_text, headline
 
     ours, theirs = document_of(old, catalog), document_of(new, catalog)
     with trusted(old, new):
         document = _compared(ours, theirs, str(old), str(new))
         table = partial(diff_text, every=verbose > 0, notes=not quiet)
-        write(document, shape, out, table, {"markdown": diff_markdown}, quiet)
+        write(document, shape, out, table, {"markdown": diff_markdown, "html": diff_page}, quiet)
     if out is not None and quiet < 2:
         for one in document.get("diffs", [document]):
             tell(f"{headline(one)}  ({out})")

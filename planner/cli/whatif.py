@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from planner.cli.money import currency_of
-from planner.cli.options import CatalogOption, CurrencyOption, FormatOption, OutOption
+from planner.cli.options import CatalogOption, CurrencyOption, OutOption, PageFormatOption
 from planner.cli.plots import PlotOption, check_plots
 from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
@@ -27,7 +27,7 @@ def whatif(
         str | None,
         typer.Option("--vary", metavar="NAME=LOW..HIGH:POINTS", help="One variable over a range, with its knee."),
     ] = None,
-    shape: FormatOption = "table",
+    shape: PageFormatOption = "table",
     out: OutOption = None,
     plot: PlotOption = None,
     catalog: CatalogOption = None,
@@ -44,7 +44,7 @@ def whatif(
     from planner.cli.reading import plan_of, read_scenario
     from planner.cli.streams import tell
     from planner.render.figures.whatif import whatif_figures
-    from planner.render.sensitivity import to_text, verdict_line
+    from planner.render.sensitivity import to_html, to_text, verdict_line
 
     kind = "tornado" if vary is None else "curve"
     plots = check_plots(plot, None, [kind], inputs=[scenario], out=out, shape=shape)
@@ -56,7 +56,7 @@ def whatif(
         return NOTHING_FITS
     result = _document(plan, chosen)
     figures = plots.draw(whatif_figures, result, f"planner whatif: {result['scenario']}")
-    write(result, shape, out, to_text, currency=money)
+    write(result, shape, out, to_text, {"html": to_html}, currency=money)
     plots.show(figures)
     if out is not None:
         tell(f"{verdict_line(result)}  ({out})")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from planner.calibration.validate import OK, Errors, Row, groupings, row_errors
+from planner.render.csv import csv_text, six_digits
 from planner.render.json import to_json
 from planner.render.text import Cell, Pen, columns
 from planner.render.text import Row as TextRow
@@ -23,17 +22,7 @@ _HEAD = ("", "runs", "mean", "median", "P90", "bias", "inside", "mean", "median"
 
 def to_csv(rows: Sequence[Row]) -> str:
     """One line per run in the order of the file; cells are empty where `status` says why."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        values = _values(row)
-        writer.writerow([_number(values[name]) if name in _NUMBERS else values[name] for name in COLUMNS])
-    return out.getvalue()
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+    return csv_text(COLUMNS, (list(map(six_digits, _values(row).values())) for row in rows))
 
 
 def _values(row: Row) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from planner.render.section import Section
 from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text, value_text, wrapped
 from planner.units import format_count
 
@@ -77,35 +78,27 @@ def _known(values: Mapping[str, float | None]) -> bool:
     return all(value is not None for value in values.values())
 
 
-def memory_section(document: Document, pen: Pen) -> list[str]:
+def memory_sections(document: Document) -> Iterator[Section]:
     """What fills one accelerator of each pool."""
-    lines: list[str] = []
     for name, parts in document["memory_per_accelerator"].items():
         capacity = parts["capacity_bytes"]
-        shares = {key: (size, _share(size, capacity)) for key, size in parts.items() if key != "capacity_bytes"}
-        rows: list[Row] = [
-            [name_text(key), value_text(size, "bytes"), percent_text(share), pen.bar(share)]
-            for key, (size, share) in shares.items()
-            if size != 0.0
-        ]
-        accelerator = document["plan"][name]["accelerator"]
-        lines.append(pen.heading(f"Memory of one {name} accelerator, {value_text(capacity, 'bytes')} {accelerator}"))
-        lines += columns(rows, "lrrl", pen)
-    return lines
+        kept = {key: size for key, size in parts.items() if key != "capacity_bytes" and size}
+        shares = tuple(size / capacity if capacity else None for size in kept.values())
+        rows = tuple(
+            (name_text(key), value_text(size, "bytes"), percent_text(share))
+            for (key, size), share in zip(kept.items(), shares, strict=True)
+        )
+        whole = f"{value_text(capacity, 'bytes')} {document['plan'][name]['accelerator']}"
+        title = f"Memory of one {name} accelerator, {whole}"
+        yield Section(title, ("part", "size", "share"), rows, shares, beside=True)
 
 
-def _share(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
-
-
-def parts_section(document: Document, pen: Pen, title: str, name: str) -> list[str]:
+def parts_section(document: Document, title: str, name: str) -> Section:
     """A time by its parts, largest share as the longest bar."""
     parts: Mapping[str, float | None] = document["prediction"][name]
     total = sum(value or 0.0 for value in parts.values())
-    rows: list[Row] = [
-        [name_text(key), seconds_text(value), percent_text(_share(value, total)), pen.bar(_share(value, total))]
-        for key, value in parts.items()
-        if value is None or value > LEAST_SHARE * total
-    ]
-    whole = seconds_text(total) if _known(parts) else "unbounded"
-    return [pen.heading(f"{title}: {whole}"), *columns(rows, "lrrl", pen)] if rows else []
+    kept = {key: value for key, value in parts.items() if value is None or value > LEAST_SHARE * total}
+    shares = {key: value / total if value is not None and total else None for key, value in kept.items()}
+    rows = tuple((name_text(key), seconds_text(value), percent_text(shares[key])) for key, value in kept.items())
+    whole = "unbounded" if None in parts.values() else seconds_text(total)
+    return Section(f"{title}: {whole}", ("part", "time", "share"), rows, tuple(shares.values()), beside=True)

@@ -1,15 +1,17 @@
-"""A comparison of architectures as a table, as CSV and as Markdown."""
+"""A comparison of architectures as a report, as CSV and as Markdown."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from typing import Any
 
 from planner.render.breakdown import pool_text, pools
+from planner.render.csv import csv_text, six_digits
+from planner.render.figures.contenders import comparison_figures
+from planner.render.report import Report, report_page, report_text
+from planner.render.section import Section
 from planner.render.table import limit_name
-from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text, value_text, wrapped
+from planner.render.text import Cell, Pen, Row, name_text, percent_text, seconds_text, value_text
 
 Document = Mapping[str, Any]
 
@@ -30,19 +32,31 @@ HEAD = ("", "accelerators", "cost", "req/s each", "TTFT p50", "p99", "ITL p50", 
 
 
 def to_text(document: Document, pen: Pen) -> str:
-    """The comparison for people: the outcome, one line per architecture, its pools, and why."""
-    body: list[Row] = [_row(one, one["contender"] == document["winner"]) for one in document["contenders"]]
-    head: Row = [Cell(text, "dim") for text in HEAD]
-    lines = [_outcome(document, pen), *(f"  {line}" for line in wrapped(_conditions(document), pen.width - 2)), ""]
-    lines += columns([head, *body], "lrrrrrrrll", pen)
-    lines += ["", pen.heading("Pools")]
-    lines += columns([row for one in document["contenders"] for row in _pools(one, pen)], "llw", pen)
-    lines += ["", pen.heading("Why")]
-    lines += [f"  {line}" for line in wrapped(document["why"], pen.width - 2)]
-    if document["ends"]:
-        lines += ["", pen.heading("Where that stops")]
-        lines += columns([_end(end) for end in document["ends"]], "lrlrl", pen)
-    return pen.finish(lines)
+    """The outcome, one line per architecture, its pools, and why."""
+    return report_text(_report(document, pen), pen)
+
+
+def to_html(document: Document) -> str:
+    """The same as a page, with its figure."""
+    return report_page([_report(document, Pen())], comparison_figures(document))
+
+
+def _report(document: Document, pen: Pen) -> Report:
+    verdict, answer = ("NOTHING FITS", "no architecture meets every limit") if document["winner"] is None else ("", "")
+    lead = document["advantage_fraction"]
+    if document["winner"] is not None:
+        answer = f"cheapest: {document['winner']}"
+        answer += "" if lead is None else f"; {document['runner_up']} costs {percent_text(lead, sign=True)}"
+    contenders = tuple(_row(one, one["contender"] == document["winner"]) for one in document["contenders"])
+    sections = (
+        Section("Architectures", HEAD, contenders, align="lrrrrrrrll"),
+        Section("Pools", rows=tuple(row for one in document["contenders"] for row in _pools(one, pen)), align="llw"),
+        Section("Why", said=(document["why"],)),
+        Section("Where that stops", rows=tuple(_end(end) for end in document["ends"]), align="lrlrl"),
+    )
+    return Report(
+        f"planner compare: {document['scenario']}", answer, verdict, "bad", (_conditions(document),), sections
+    )
 
 
 def _end(end: Document) -> Row:
@@ -62,16 +76,6 @@ def _amount(unit: str, value: float) -> str:
         if rounded >= 100.0
         else f"{rounded:g}"
     )
-
-
-def _outcome(document: Document, pen: Pen) -> str:
-    if document["winner"] is None:
-        return pen.paint("NOTHING FITS", "bad") + "  " + pen.heading("no architecture meets every limit")
-    lead = document["advantage_fraction"]
-    text = f"cheapest: {document['winner']}"
-    if lead is not None:
-        text += f"; {document['runner_up']} costs {percent_text(lead, sign=True)}"
-    return pen.heading(text)
 
 
 def _conditions(document: Document) -> str:
@@ -114,31 +118,18 @@ def _row(one: Document, winner: bool) -> Row:
     ]
 
 
-def rows(document: Document) -> list[dict[str, Any]]:
-    """One flat row per architecture."""
-    found = []
-    for one in document["contenders"]:
-        row = {name: one.get(name) for name in COLUMNS}
-        if one["verdict"] is not None:
-            limit = one["tightest_limit"] or {}
-            row |= {f"{name[:-2]}_{key}_s": one[name][key] for name in ("ttft_s", "itl_s") for key in ("p50", "p99")}
-            row |= {"tightest_limit": limit.get("name"), "slack_fraction": limit.get("slack_fraction")}
-        found.append(row)
-    return found
-
-
 def to_csv(document: Document) -> str:
     """One line per architecture in base units; empty where there is no value."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows(document):
-        writer.writerow({name: _cell(value) for name, value in row.items()})
-    return out.getvalue()
+    return csv_text(COLUMNS, ([six_digits(value) for value in _flat(one)] for one in document["contenders"]))
 
 
-def _cell(value: Any) -> Any:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
+def _flat(one: Document) -> list[Any]:
+    row = {name: one.get(name) for name in COLUMNS}
+    if one["verdict"] is not None:
+        limit = one["tightest_limit"] or {}
+        row |= {f"{name[:-2]}_{key}_s": one[name][key] for name in ("ttft_s", "itl_s") for key in ("p50", "p99")}
+        row |= {"tightest_limit": limit.get("name"), "slack_fraction": limit.get("slack_fraction")}
+    return list(row.values())
 
 
 def to_markdown(document: Document) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from html import escape
 from statistics import median
 from typing import Any
 
 from planner.render import page
+from planner.render.csv import csv_text, six_digits
 from planner.render.heat_map import Contour, Label, heat_map, level_lines
 from planner.render.svg import INK, Axis, Entry, renamed, stacked, tick_text
 from planner.render.text import Pen, name_text, seconds_text, wrapped
@@ -121,21 +120,14 @@ def _letter(cell: Document) -> str:
 
 def to_csv(document: Document) -> str:
     """One line per cell, with the facet in front where there are facets."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    keys = list(facets_of(document)[0].get("facet", {}))
-    writer.writerow([*keys, *COLUMNS])
-    for one in facets_of(document):
-        facet = list(one.get("facet", {}).values())
+    facets = facets_of(document)
+    rows = []
+    for one in facets:
         for cell in one["cells"]:
             low, high = cell["interval"] or (None, None)
-            values = (cell["x"], cell["y"], cell["winner"], cell["cheapest"], cell["advantage_fraction"], low, high)
-            writer.writerow([*facet, *map(_text, values), " ".join(cell["limits"])])
-    return out.getvalue()
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+            values = (*(cell[name] for name in COLUMNS[:5]), low, high)
+            rows.append([*one.get("facet", {}).values(), *map(six_digits, values), " ".join(cell["limits"])])
+    return csv_text([*facets[0].get("facet", {}), *COLUMNS], rows)
 
 
 # ------------------------------------------------------------------------------------------------------------- picture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Document = Mapping[str, Any]
@@ -22,11 +22,12 @@ def to_csv(document: Document) -> str:
     its interval as `low` and `high`; a broken scenario has a row per fault, with the verdict `broken`.
     """
     if "results" in document:
-        return _table(CHECK_COLUMNS, _checks(document))
-    return _table(("field", "value"), ([name, value] for name, value in _leaves("", document)))
+        return csv_text(CHECK_COLUMNS, _checks(document))
+    return csv_text(("field", "value"), _leaves("", document))
 
 
-def _table(head: tuple[str, ...], rows: Iterator[list[Any]]) -> str:
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows under a header; what is None is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
@@ -37,6 +38,11 @@ def _table(head: tuple[str, ...], rows: Iterator[list[Any]]) -> str:
 def _cell(value: Any) -> Any:
     """Truth values as JSON writes them."""
     return str(value).lower() if isinstance(value, bool) else value
+
+
+def six_digits(value: Any) -> Any:
+    """A measured or computed number as it stands in a table; other values as they are."""
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def _checks(document: Document) -> Iterator[list[Any]]:

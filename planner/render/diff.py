@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from planner.render.text import Cell, Pen, Row, columns, value_text, wrapped
+from planner.render.report import Report, report_page, report_text
+from planner.render.section import Section
+from planner.render.text import Cell, Pen, Row, value_text
 
 Document = Mapping[str, Any]
 
@@ -33,12 +35,14 @@ def _all(document: Document) -> Sequence[Document]:
 
 def diff_text(document: Document, pen: Pen, *, every: bool = False, notes: bool = True) -> str:
     """The changes in columns: inputs, catalog values, results, `notes`; of results the principal ones, or `every`."""
-    lines: list[str] = []
-    for diff in _all(document):
-        lines += [*_one_text(diff, pen, every, notes), ""]
-    for name, word in _lonely(document):
-        lines += [f"{word.upper()}  {name}", ""]
-    return pen.finish(lines[:-1])
+    blocks = [report_text(_report(diff, every, notes), pen) for diff in _all(document)]
+    return "\n".join([*blocks, *(f"{word.upper()}  {name}\n" for name, word in _lonely(document))])
+
+
+def diff_page(document: Document) -> str:
+    """The same as a page, with every result that moved."""
+    lonely = [Report("planner diff", name, word.upper(), "close") for name, word in _lonely(document)]
+    return report_page([*(_report(diff, True, True) for diff in _all(document)), *lonely])
 
 
 def _lonely(document: Document) -> Iterator[tuple[str, str]]:
@@ -47,22 +51,16 @@ def _lonely(document: Document) -> Iterator[tuple[str, str]]:
             yield name, word
 
 
-def _one_text(diff: Document, pen: Pen, every: bool, notes: bool) -> Iterator[str]:
-    tone = _TONES.get(diff["verdict"], "")
-    yield pen.paint(headline(diff), tone)
-    yield from wrapped(f"old: {diff['old']['name']}   new: {diff['new']['name']}", pen.width)
-    for title, rows in _sections(diff, every):
-        if rows:
-            yield ""
-            yield pen.heading(title)
-            yield from columns(rows, "lllrrw", pen)
-    left = 0 if every else len(diff["results"]) - sum(map(_is_principal, diff["results"]))
-    if left:
-        yield f"  {left} more numbers moved; -v lists them all"
-    if notes and diff["notes"]:
-        yield ""
-        yield pen.heading("Notes")
-        yield from columns([(_SIGNS[note["kind"]], note["level"], note["text"]) for note in diff["notes"]], "llw", pen)
+def _report(diff: Document, every: bool, notes: bool) -> Report:
+    verdict, _, answer = headline(diff).partition("  ")
+    return Report(
+        f"planner diff: {diff['new']['scenario']}",
+        answer,
+        verdict,
+        _TONES.get(diff["verdict"], "good"),
+        (f"old: {diff['old']['name']}   new: {diff['new']['name']}",),
+        tuple(_sections(diff, every, notes)),
+    )
 
 
 def _is_principal(change: Document) -> bool:
@@ -75,16 +73,25 @@ def _is_principal(change: Document) -> bool:
     return not field.endswith((".p50", ".p90", ".p95", ".p99_9", ".utilization", ".mean_batch", ".trust_reason"))
 
 
-def _sections(diff: Document, every: bool) -> Iterator[tuple[str, list[Row]]]:
-    """Title and rows of each part; one cause of all results stands in the title alone."""
-    yield "Inputs that changed", [_row(change) for change in diff["inputs"]]
+def _sections(diff: Document, every: bool, notes: bool = True) -> Iterator[Section]:
+    """Each part; one cause of all results stands in the title alone."""
+    yield _section("Inputs that changed", [_row(change) for change in diff["inputs"]])
     moved = ", ".join(f"{entry['kind']} {entry['id']}" for entry in diff["catalog_changed"])
-    yield f"Catalog changed: {moved}" if moved else "Catalog values that changed", _catalog_rows(diff)
+    yield _section(f"Catalog changed: {moved}" if moved else "Catalog values that changed", _catalog_rows(diff))
     causes = {change["cause"] for change in diff["results"]}
-    one = next(iter(causes)) if len(causes) == 1 else None
-    title = f"Results that changed, all by {_name(one)}" if one else "Results that changed"
+    cause = next(iter(causes)) if len(causes) == 1 else None
+    title = f"Results that changed, all by {_name(cause)}" if cause else "Results that changed"
     shown = [change for change in diff["results"] if every or _is_principal(change)]
-    yield title, [_row({**change, "cause": None} if one else change) for change in shown]
+    left = len(diff["results"]) - len(shown)
+    said = (f"{left} more numbers moved; -v lists them all",) if left else ()
+    yield _section(title, [_row({**change, "cause": None} if cause else change) for change in shown], said)
+    if notes:
+        rows = tuple((_SIGNS[note["kind"]], note["level"], note["text"]) for note in diff["notes"])
+        yield Section("Notes", rows=rows, align="llw")
+
+
+def _section(title: str, rows: list[Row], said: tuple[str, ...] = ()) -> Section:
+    return Section(title, rows=tuple(rows), align="lllrrw", said=said)
 
 
 def _catalog_rows(diff: Document) -> list[Row]:
@@ -159,26 +166,24 @@ def _one_markdown(diff: Document) -> Iterator[str]:
     verdict, _, rest = headline(diff).partition("  ")
     yield f"### planner diff: {verdict.lower()}"
     yield _text(rest)
-    for index, (title, rows) in enumerate(_sections(diff, every=True)):
+    for index, section in enumerate(_sections(diff, every=True, notes=False)):
+        rows = section.texts
         if not rows:
             continue
-        table = _table(rows)
+        title = f"**{_text(section.title)}**"
         if index == 2 and len(rows) > 12:
-            yield f"**{_text(title)}**\n\n{_table(rows[:12])}"
+            yield f"{title}\n\n{_table(rows[:12])}"
             yield f"<details><summary>{len(rows) - 12} more results</summary>\n\n{_table(rows[12:])}\n\n</details>"
         else:
-            yield f"**{_text(title)}**\n\n{table}"
+            yield f"{title}\n\n{_table(rows)}"
     if diff["notes"]:
         notes = "\n".join(f"- {note['kind']} {note['level']}: {_text(note['text'])}" for note in diff["notes"])
         yield f"<details><summary>Notes</summary>\n\n{notes}\n\n</details>"
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[Sequence[str]]) -> str:
     head = "| | field | old | new | change | |\n|---|---|---|---|---|---|"
-    body = [
-        "| " + " | ".join(_text(cell.text if isinstance(cell, Cell) else cell) for cell in row) + " |"
-        for row in rows[:MOST_ROWS]
-    ]
+    body = ["| " + " | ".join(map(_text, row)) + " |" for row in rows[:MOST_ROWS]]
     more = [f"| | {len(rows) - MOST_ROWS} more | | | | |"] if len(rows) > MOST_ROWS else []
     return "\n".join([head, *body, *more])
 

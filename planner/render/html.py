@@ -103,7 +103,7 @@ def _checks(result: Document, level: int) -> str:
     section = checks_section(result)
     rows = [
         (page.word(row[0], TONES[line["verdict"]]), *map(page.cell, row[1:]), _span(line))
-        for line, row in zip(result["checks"], section.rows, strict=True)
+        for line, row in zip(result["checks"], section.texts, strict=True)
     ]
     table = page.table(section.title, (*section.head, ""), rows)
     return page.titled(section.title, level, f'{table}\n<p class="quiet">{KEY}</p>')

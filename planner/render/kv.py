@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from planner.render.section import notes_section
 from planner.render.table import verdict_line
 from planner.render.text import Pen, Row, columns, percent_text, seconds_text, value_text, wrapped
 from planner.units import format_bytes, format_bytes_per_s, format_count
@@ -28,7 +29,7 @@ def to_text(document: Document, pen: Pen, notes: bool = True) -> str:
         _routing(kv, pen),
         _burst(kv, pen),
         _decode_side(kv, pen),
-        _notes(document, pen) if notes else [],
+        notes_section(document["notes"]).lines(pen) if notes else [],
     ]
     lines: list[str] = []
     for section in filter(None, sections):
@@ -267,10 +268,3 @@ def _decode_side(kv: Document, pen: Pen) -> list[str]:
         word = "pays" if side["offload_pays"] else "does not pay"
         rows.append(("pause between turns", seconds_text(side["think_s"]), f"moving a context out meanwhile {word}"))
     return [pen.heading("Memory beside the decode"), *columns(rows, "lrl", pen)]
-
-
-def _notes(document: Document, pen: Pen) -> list[str]:
-    if not document["notes"]:
-        return []
-    rows: list[Row] = [(note["level"], note["text"]) for note in document["notes"]]
-    return [pen.heading("Notes"), *columns(rows, "lw", pen)]

@@ -12,7 +12,8 @@ from typing import Any
 
 from planner.render.checks import change_text, quantity, subject
 from planner.render.gate import fault_text, headline, scenario_name, verdict_word
-from planner.render.sections import Section, assumptions, check_row, checks_section, sections
+from planner.render.section import Section
+from planner.render.sections import assumptions, check_row, checks_section, sections
 from planner.render.table import plan_words, verdict_line
 from planner.review.checks import worst_first
 
@@ -117,7 +118,7 @@ def _result_blocks(document: Document) -> Iterator[str]:
     for section in sections(document):
         if section.rows:
             unfolded = section.title.startswith("Plan")
-            yield _section(section) if unfolded else _folded(section.title, _table(section.head, section.rows))
+            yield _section(section) if unfolded else _folded(section.title, _table(section.head, section.texts))
     resting = "\n\n".join(_section(section) for section in assumptions(document) if section.rows)
     yield _folded("Assumptions, with sources", resting)
 
@@ -126,7 +127,7 @@ def _result_blocks(document: Document) -> Iterator[str]:
 
 
 def _section(section: Section) -> str:
-    return f"**{_text(section.title)}**\n\n{_table(section.head, section.rows)}"
+    return f"**{_text(section.title)}**\n\n{_table(section.head, section.texts)}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from planner.render.sections import Section
+from planner.render.section import Section
 
 LIGHT = {
     "paper": "#ffffff",
@@ -138,11 +138,11 @@ def word(text: str, tone: str) -> str:
 
 
 def sections_markup(sections: Iterable[Section], level: int) -> str:
-    """Every section that has rows; those that go `beside` each other stand in one row where there is room."""
+    """Every section that says something; those that go `beside` each other stand in one row where there is room."""
     parts: list[str] = []
     beside: list[str] = []
     for section in sections:
-        if not section.rows:
+        if not section:
             continue
         markup = section_markup(section, level)
         if section.beside:
@@ -159,12 +159,14 @@ def _side(sections: Sequence[str]) -> list[str]:
 
 def section_markup(section: Section, level: int) -> str:
     """A section as a heading and a table, its shares as bars in a last column."""
-    head = (*section.head, "") if section.bars else section.head
+    names = section.head or ("",) * max(map(len, section.rows), default=0)
+    head = (*names, section.bar_name) if section.bars else names
     rows = []
-    for number, row in enumerate(section.rows):
-        bar = share(section.bars[number], row[0]) if section.bars else None
-        rows.append([*map(cell, row), *([] if bar is None else [bar])])
-    return titled(section.title, level, table(section.title, head, rows))
+    for number, cells in enumerate(section.texts):
+        bar = share(section.bars[number], cells[0]) if section.bars else None
+        rows.append([*map(cell, cells), *([] if bar is None else [bar])])
+    said = "".join(f"\n<p>{escape(text)}</p>" for text in section.said)
+    return titled(section.title, level, (table(section.title, head, rows) if rows else "") + said)
 
 
 def titled(title: str, level: int, body: str) -> str:

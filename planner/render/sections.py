@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from planner.render import front
-from planner.render.breakdown import LEAST_SHARE, pool_text, pools
+from planner.render.breakdown import memory_sections, parts_section, pool_text, pools
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.cost import flip_words, range_words
 from planner.render.inputs import field_text
+from planner.render.resilience import resilience_section
+from planner.render.section import Section
 from planner.render.table import capacity_words, limit_name
 from planner.render.text import Pen, name_text, percent_text, seconds_text, value_text
-from planner.units import format_availability
 
 Document = Mapping[str, Any]
 
 SHOWN = ("mean", "p50", "p90", "p99")
 LATENCIES = ("ttft_s", "itl_s", "tpot_s", "e2e_s")
 _PEN = Pen()
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table under a title. `bars` holds a share of 1 per row where one says something.
-
-    A cell may have a second line, which is the less important one. Sections `beside` each other are small enough for
-    one row of a wide page.
-    """
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    bars: tuple[float | None, ...] = ()
-    beside: bool = False
 
 
 def checks_section(result: Document) -> Section:
@@ -61,11 +46,11 @@ def sections(result: Document) -> Iterator[Section]:
     yield _limits(result)
     if result["prediction"]:
         yield _latency(result)
-        yield _spares(result)
+        yield resilience_section(result)
         yield _money(result)
-        yield _parts(result, "Mean TTFT, where it goes", "ttft_parts_s")
-        yield _parts(result, "One decode step, where it goes", "decode_step_parts_s")
-        yield from _memory(result)
+        yield parts_section(result, "Mean TTFT, where it goes", "ttft_parts_s")
+        yield parts_section(result, "One decode step, where it goes", "decode_step_parts_s")
+        yield from memory_sections(result)
     yield _alternatives(result)
     yield Section(front.TITLE, front.HEAD, tuple(front.front_rows(result, _PEN)))
     yield _notes(result)
@@ -159,22 +144,6 @@ def _worst(line: Document) -> str:
     return high if line["interval"][1] is None else f"up to {high}"
 
 
-def _spares(result: Document) -> Section:
-    found = result.get("resilience")
-    pools_ = found["spare_workers"].items() if found else ()
-    rows = [
-        (
-            name,
-            str(pool["spare"]),
-            seconds_text(pool["unit_mtbf_s"]),
-            seconds_text(pool["repair_s"]),
-            format_availability(pool["held_fraction"]),
-        )
-        for name, pool in pools_
-    ]
-    return Section("Spare workers", ("pool", "may lose", "fails once in", "missing for", "within spare"), tuple(rows))
-
-
 def _money(result: Document) -> Section:
     cost = result.get("cost")
     if not cost or cost["usd_per_hour"] is None:
@@ -195,29 +164,6 @@ def _money(result: Document) -> Section:
         rows.append(("a thousand requests", f"{cost['usd_per_request'] * 1000.0:.3g} USD", "", ""))
     head = ("part", "price", "range of quotes", "known by")
     return Section(f"Money, on {result['plan']['price_basis']}", head, tuple(rows))
-
-
-def _parts(result: Document, title: str, name: str) -> Section:
-    parts: Mapping[str, float | None] = result["prediction"][name]
-    total = sum(value or 0.0 for value in parts.values())
-    kept = {key: value for key, value in parts.items() if value is None or value > LEAST_SHARE * total}
-    shares = {key: value / total if value is not None and total else None for key, value in kept.items()}
-    rows = [(name_text(key), seconds_text(value), percent_text(shares[key])) for key, value in kept.items()]
-    whole = "unbounded" if None in parts.values() else seconds_text(total)
-    return Section(f"{title}: {whole}", ("part", "time", "share"), tuple(rows), tuple(shares.values()), beside=True)
-
-
-def _memory(result: Document) -> Iterator[Section]:
-    for name, parts in result["memory_per_accelerator"].items():
-        capacity = parts["capacity_bytes"]
-        kept = {key: size for key, size in parts.items() if key != "capacity_bytes" and size}
-        shares = tuple(size / capacity if capacity else None for size in kept.values())
-        rows = [
-            (name_text(key), value_text(size, "bytes"), percent_text(share))
-            for (key, size), share in zip(kept.items(), shares, strict=True)
-        ]
-        title = f"Memory of one {name} accelerator, {value_text(capacity, 'bytes')}"
-        yield Section(title, ("part", "size", "share"), tuple(rows), shares, beside=True)
 
 
 def _alternatives(result: Document) -> Section:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.render.breakdown import pool_text, pools
+from planner.render.report import Report, report_page, report_text
+from planner.render.section import Section
 from planner.render.table import limit_name
-from planner.render.text import Cell, Pen, Row, columns, percent_text, seconds_text, value_text, wrapped
+from planner.render.text import Cell, Pen, Row, name_text, percent_text, seconds_text, value_text
 
 Document = Mapping[str, Any]
 
@@ -17,27 +19,41 @@ MOST_USED = 2.0  # right end of a chart, in limits
 
 
 def to_text(document: Document, pen: Pen) -> str:
-    """The report with a final newline."""
-    body = _sweep(document, pen) if "knee" in document else _changes(document, pen)
-    lines = [line for section in ([*_head(document, pen)], *body) if section for line in (*section, "")]
-    return pen.finish(lines[:-1])
+    """The report on a screen."""
+    return report_text(_report(document, pen), pen)
 
 
-def verdict_line(document: Document, pen: Pen | None = None) -> str:
+def to_html(document: Document) -> str:
+    """The same as a page, with its figure."""
+    from planner.render.figures.whatif import whatif_figures  # which reads spans here
+
+    return report_page([_report(document, Pen())], whatif_figures(document))
+
+
+def verdict_line(document: Document) -> str:
     """Whether the plan holds as it is, and how many single changes break it."""
-    pen = pen or Pen(unicode=False)
-    base = document["base"]
-    if not base["holds"]:
-        return f"{pen.paint('MISSES', 'bad')}  {pen.heading('the plan misses its limits before anything changes')}"
+    return _report(document, Pen(unicode=False)).first_line
+
+
+def _report(document: Document, pen: Pen) -> Report:
+    holds = document["base"]["holds"]
+    return Report(
+        f"planner whatif: {document['scenario']}",
+        _answer(document) if holds else "the plan misses its limits before anything changes",
+        "HOLDS" if holds else "MISSES",
+        "good" if holds else "bad",
+        (_about(document, pen),),
+        tuple(_sweep(document, pen) if "knee" in document else _changes(document, pen)),
+    )
+
+
+def _answer(document: Document) -> str:
+    knee, flip = document.get("knee"), document.get("flips_first")
+    if knee:
+        return f"{document['variable']} holds up to {knee['value']:.3g}"
     broken = sum(not case["holds"] for case in document["cases"])
     text = f"{broken} of {len(document['cases'])} changes break it"
-    flip = document.get("flips_first")
-    if flip:
-        text += f", first {flip['variable']} at {_value(flip)}"
-    knee = document.get("knee")
-    if knee:
-        text = f"{document['variable']} holds up to {knee['value']:.3g}"
-    return f"{pen.paint('HOLDS', 'good')}  {pen.heading(text)}"
+    return f"{text}, first {flip['variable']} at {_value(flip)}" if flip else text
 
 
 def _value(flip: Document) -> str:
@@ -46,49 +62,54 @@ def _value(flip: Document) -> str:
     return value if flip["variable"] == "arrival SCV" or " " in value else f"x{value}"
 
 
-def _head(document: Document, pen: Pen) -> list[str]:
+def _about(document: Document, pen: Pen) -> str:
     plan = document["base"]["plan"]
     price = f", {value_text(document['usd_per_hour'], 'USD/h')}" if document["usd_per_hour"] is not None else ""
     basis = f" ({document['price_basis']})" if document["price_basis"] else ""
     shown = "; ".join(f"{name} {pool_text(pool, pen)}" for name, pool in pools(plan))
-    lines = [verdict_line(document, pen)]
-    return lines + wrapped(f"{document['scenario']}: {plan['mode']}, {shown}{price}{basis}", pen.width)
+    return f"{document['scenario']}: {plan['mode']}, {shown}{price}{basis}"
 
 
 # ------------------------------------------------------------------------------------------------------------- changes
 
 
-def _changes(document: Document, pen: Pen) -> list[list[str]]:
-    return [_table(document, pen), _tornado(document, pen), _failures(document, pen), _advice(document, pen)]
+def _changes(document: Document, pen: Pen) -> Iterator[Section]:
+    yield _table(document)
+    yield _tornado(document, pen)
+    yield _failures(document)
+    yield Section("", said=tuple(_advice(document)))
 
 
-def _shown_statistics(document: Document) -> list[tuple[str, str]]:
-    """For TTFT and ITL the statistic that the last of their targets limits, else P99."""
-    chosen = {"ttft": "p99", "itl": "p99"}
-    metrics = {target["metric"]: target["statistic"] for target in document["targets"]}
-    chosen |= {metric: metrics[metric] for metric in chosen if metric in metrics}
-    return list(chosen.items())
+def _shown(document: Document) -> dict[str, tuple[str, str]]:
+    """For TTFT and ITL the statistic that the last of their targets limits, else P99; by its name for people."""
+    limited = {target["metric"]: target["statistic"] for target in document["targets"]}
+    chosen = [(metric, limited.get(metric, "p99")) for metric in ("ttft", "itl")]
+    return {f"{name_text(metric)} {name_text(statistic)}": (f"{metric}_s", statistic) for metric, statistic in chosen}
 
 
-def _table(document: Document, pen: Pen) -> list[str]:
-    statistics = _shown_statistics(document)
-    names = [f"{metric.upper()} {statistic.replace('_', '.')}" for metric, statistic in statistics]
-    rows: list[Row] = [[Cell(t, "dim") for t in ("", "", *names, "slack", "tightest", "extra", "to hold again")]]
-    for case in (document["base"], *document["cases"]):
-        values = [seconds_text(case[f"{metric}_s"].get(statistic), "-") for metric, statistic in statistics]
-        rows.append(
-            [
-                Cell("holds", "good") if case["holds"] else Cell("BREAKS", "bad"),
-                case["name"],
-                *values,
-                _slack(case),
-                limit_name(case["tightest"]) if case["tightest"] else "",
-                _extra(case, document),
-                _repair(case, document, pen),
-            ]
-        )
-    lines = [pen.heading("One thing changed at a time"), *columns(rows, "llrrrlrw", pen)]
-    return lines + [f"  {line}" for line in wrapped(_full(document), pen.width - 2)]
+def _latencies(values: Document, document: Document) -> list[str]:
+    return [seconds_text(values[name].get(statistic), "-") for name, statistic in _shown(document).values()]
+
+
+def _status(holds: bool) -> Cell:
+    return Cell("holds", "good") if holds else Cell("BREAKS", "bad")
+
+
+def _table(document: Document) -> Section:
+    rows = [
+        [
+            _status(case["holds"]),
+            case["name"],
+            *_latencies(case, document),
+            _slack(case),
+            limit_name(case["tightest"]) if case["tightest"] else "",
+            _extra(case, document),
+            _repair(case, document),
+        ]
+        for case in (document["base"], *document["cases"])
+    ]
+    head = ("", "", *_shown(document), "slack", "tightest", "extra", "to hold again")
+    return Section("One thing changed at a time", head, tuple(rows), align="llrrrlrw", said=(_full(document),))
 
 
 def _full(document: Document) -> str:
@@ -115,7 +136,7 @@ def _extra(case: Document, document: Document) -> str:
     return f"{extra:+,.2f} USD/h" if extra and abs(extra) >= 0.005 else ""
 
 
-def _repair(case: Document, document: Document, pen: Pen) -> str:
+def _repair(case: Document, document: Document) -> str:
     if case["why"]:
         return str(case["why"])
     if case["holds"] or case["kind"] in ("plan", "price") or not document["base"]["holds"]:
@@ -131,20 +152,12 @@ def _repair(case: Document, document: Document, pen: Pen) -> str:
     return ", ".join(changed) or f"batch cap {case['repaired']['max_batch']}"
 
 
-def _tornado(document: Document, pen: Pen) -> list[str]:
+def _tornado(document: Document, pen: Pen) -> Section:
     """Per variable, how much of its tightest limit the plan uses at the low and at the high end; widest first."""
     spans = spans_of(document)
-    rows: list[Row] = [
-        [
-            name,
-            _percent(spans[name][0]),
-            _percent(spans[name][1]),
-            _span_bar(*spans[name], pen),
-        ]
-        for name in spans
-    ]
+    rows = tuple([name, *map(_percent, span)] for name, span in spans.items())
     title = "Tornado: how much of its tightest limit the plan uses; the mark is the limit"
-    return [pen.heading(title), *columns(rows, "lrrl", pen)] if rows else []
+    return Section(title, rows=rows, drawn=tuple(_span_bar(*span, pen) for span in spans.values()))
 
 
 def spans_of(document: Document) -> dict[str, tuple[float, float]]:
@@ -179,39 +192,25 @@ def _span_bar(low: float, high: float, pen: Pen) -> str:
     return "".join(cells).rstrip() + (beyond if high > MOST_USED else "")
 
 
-def _failures(document: Document, pen: Pen) -> list[str]:
+def _failures(document: Document) -> Section:
     """Per event: during, after, back to normal, and what a spare costs."""
-    statistics = _shown_statistics(document)
-    names = [f"{metric.upper()} {statistic.replace('_', '.')}" for metric, statistic in statistics]
-    head = ("", "", "", "lost", "first tokens", "lost ones", "queue", "after:", "", "", "back:", "", "spare")
-    units = (
-        "",
-        "event",
-        "route",
-        "requests",
-        "later by",
-        "stall",
-        "drained in",
-        *names,
-        "",
-        "restart",
-        "part",
-        "costs",
-    )
-    rows: list[Row] = [[Cell(text, "dim") for text in head], [Cell(text, "dim") for text in units]]
+    names = tuple(_shown(document))
+    over = ("", "", "", "lost", "first tokens", "lost ones", "queue", "after:", "", "", "back:", "", "spare")
+    head = ("", "event", "route", "requests", "later by", "stall", "drained in", *names, "", "restart", "part", "costs")
+    rows: list[Row] = [[Cell(text, "dim") for text in head]]
     for event in document["failures"]:
         during, after, back = event["during"], event["after"], event["back"]
         spare = event["spare_usd_per_hour"]
         rows.append(
             [
-                Cell("holds", "good") if after["holds"] else Cell("BREAKS", "bad"),
+                _status(after["holds"]),
                 event["name"],
                 event["route"],
                 value_text(during["lost_requests"], ""),
                 seconds_text(during["ttft_added_s"]),
                 seconds_text(during["stall_s"]),
                 seconds_text(during["drain_s"], "never"),
-                *(seconds_text(after[f"{metric}_s"].get(statistic), "-") for metric, statistic in statistics),
+                *_latencies(after, document),
                 after["why"] or "",
                 seconds_text(back["restart_s"]),
                 seconds_text(back["repair_s"]),
@@ -219,64 +218,58 @@ def _failures(document: Document, pen: Pen) -> list[str]:
             ]
         )
     if not document["failures"]:
-        return []
-    title = "Failures: during, after, back to normal"
-    return [pen.heading(title), *columns(rows, "lllrrrrrrlrrr", pen), *_about_failures(document, pen)]
+        return Section("")
+    title, said = "Failures: during, after, back to normal", tuple(_about_failures(document))
+    return Section(title, over, tuple(rows), align="lllrrrrrrlrrr", said=said)
 
 
-def _about_failures(document: Document, pen: Pen) -> list[str]:
+def _about_failures(document: Document) -> Iterator[str]:
     """What a worker is, and the options with which the simulator loses the same."""
     asked = [event["simulate"].split() for event in document["failures"] if event.get("simulate")]
     events, places = (list(dict.fromkeys(words[at] for words in asked if len(words) > at)) for at in (1, 3))
-    lines = wrapped("A worker is what fails as one: any accelerator of it, its host or its process.", pen.width - 2)
+    yield "A worker is what fails as one: any accelerator of it, its host or its process."
     if events:
         restore = f"; copies with --restore {', '.join(places)}" if places else ""
-        text = f"Lost again in simulation: planner simulate SCENARIO --fail {', '.join(events)}{restore}."
-        lines += wrapped(text, pen.width - 2)
-    return [f"  {line}" for line in lines]
+        yield f"Lost again in simulation: planner simulate SCENARIO --fail {', '.join(events)}{restore}."
 
 
-def _advice(document: Document, pen: Pen) -> list[str]:
+def _advice(document: Document) -> Iterator[str]:
     flip, best = document["flips_first"], document["best_buy"]
-    lines = []
     if flip:
         tightest = f", where {limit_name(flip['tightest'])} passes its limit" if flip["tightest"] else ""
         taken = "" if flip["variable"] == "arrival SCV" else " of what was taken"
-        lines.append(f"Breaks first: {flip['variable']} at {_value(flip)}{taken}{tightest}.")
+        yield f"Breaks first: {flip['variable']} at {_value(flip)}{taken}{tightest}."
     if best:
         cost = f" for {_extra(best, document)}" if _extra(best, document) else ""
         slack = f"{_slack(document['base'])} to {_slack(best)}"
-        lines.append(f"Cheapest slack: {best['name']}{cost} moves the tightest slack from {slack}.")
-    return [row for line in lines for row in wrapped(line, pen.width)]
+        yield f"Cheapest slack: {best['name']}{cost} moves the tightest slack from {slack}."
 
 
 # --------------------------------------------------------------------------------------------------------------- sweep
 
 
-def _sweep(document: Document, pen: Pen) -> list[list[str]]:
-    statistics = _shown_statistics(document)
-    names = [f"{metric.upper()} {statistic.replace('_', '.')}" for metric, statistic in statistics]
-    rows: list[Row] = [[Cell(t, "dim") for t in ("", document["variable"], *names, "busiest", "slack", "of its limit")]]
-    rows += [
+def _sweep(document: Document, pen: Pen) -> Iterator[Section]:
+    rows: list[Row] = [
         [
-            Cell("holds", "good") if case["holds"] else Cell("BREAKS", "bad"),
+            _status(case["holds"]),
             f"{case['value']:.4g}",
-            *(seconds_text(case[f"{metric}_s"].get(statistic), "-") for metric, statistic in statistics),
+            *_latencies(case, document),
             percent_text(case["utilization"]),
             _slack(case),
-            _span_bar(0.0, _used(case), pen),
         ]
         for case in document["cases"]
     ]
-    lines = [pen.heading(f"{document['meaning']}"), *columns(rows, "lrrrrrl", pen)]
-    return [lines, _knee(document, pen)]
+    head = ("", document["variable"], *_shown(document), "busiest", "slack")
+    bars = tuple(_span_bar(0.0, _used(case), pen) for case in document["cases"])
+    yield Section(str(document["meaning"]), head, tuple(rows), bar_name="of its limit", drawn=bars)
+    yield Section("", said=(_knee(document),))
 
 
-def _knee(document: Document, pen: Pen) -> list[str]:
+def _knee(document: Document) -> str:
     knee = document["knee"]
     if knee is None:
         broken = any(not case["holds"] for case in document["cases"])
-        return wrapped("It breaks below what was taken." if broken else "It breaks nowhere in this range.", pen.width)
+        return "It breaks below what was taken." if broken else "It breaks nowhere in this range."
     rate = f", {knee['requests_per_s']:.3g} requests/s" if knee["requests_per_s"] is not None else ""
     tightest = f"; then {limit_name(knee['tightest'])} passes its limit" if knee["tightest"] else ""
-    return wrapped(f"Knee: {document['variable']} {knee['value']:.3g}{rate}{tightest}.", pen.width)
+    return f"Knee: {document['variable']} {knee['value']:.3g}{rate}{tightest}."

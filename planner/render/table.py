@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.render.breakdown import bands_section, memory_section, parts_section, pool_text, pools, pools_section
+from planner.render.breakdown import bands_section, memory_sections, parts_section, pool_text, pools, pools_section
 from planner.render.brief import doubts, found_words, money_section, time_section
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.cost import cost_section
@@ -17,6 +17,7 @@ from planner.render.front import front_section
 from planner.render.imported import imported_section
 from planner.render.inputs import inputs_section
 from planner.render.resilience import resilience_section
+from planner.render.section import notes_section
 from planner.render.text import (
     Cell,
     Pen,
@@ -35,6 +36,7 @@ Document = Mapping[str, Any]
 
 METRICS = ("ttft", "itl", "tpot", "e2e")
 SHOWN_STATISTICS = ("mean", "p50", "p90", "p99")
+BAR = 20  # columns
 STATUS_WORDS = {"pass": "ok", "at risk": "at risk", "fail": "MISSED"}
 STATUS_TONES = {"ok": "good", "at risk": "close", "MISSED": "bad", "unknown": "close"}
 
@@ -77,7 +79,7 @@ def report(document: Document, pen: Pen, *, notes: bool = True, detail: bool = F
         _alternatives(document, pen),
         front_section(document, pen),
         imported_section(document, pen),
-        _notes(document, pen) if notes else [],
+        notes_section(document["notes"]).lines(pen) if notes else [],
         bands_section(document, pen) if detail else [],
         inputs_section(document, pen) if detail else [],
         _next(document, pen, detail),
@@ -93,7 +95,7 @@ def _in_short(document: Document, pen: Pen) -> list[list[str]]:
     """What a reader of ten seconds needs: targets, what binds, time, money."""
     return [
         _checks(document, pen),
-        resilience_section(document, pen),
+        resilience_section(document).lines(pen),
         _binding(document, pen),
         time_section(document, pen),
         money_section(document, pen),
@@ -104,13 +106,13 @@ def _in_full(document: Document, pen: Pen) -> list[list[str]]:
     """The same with every latency, part and limit."""
     return [
         _checks(document, pen),
-        resilience_section(document, pen),
+        resilience_section(document).lines(pen),
         _latency(document, pen),
         cost_section(document, pen),
         pools_section(document, pen),
-        memory_section(document, pen),
-        parts_section(document, pen, "Mean TTFT, where it goes", "ttft_parts_s"),
-        parts_section(document, pen, "One decode step, where it goes", "decode_step_parts_s"),
+        [line for section in memory_sections(document) for line in section.lines(pen, BAR, headed=False)],
+        parts_section(document, "Mean TTFT, where it goes", "ttft_parts_s").lines(pen, BAR, headed=False),
+        parts_section(document, "One decode step, where it goes", "decode_step_parts_s").lines(pen, BAR, headed=False),
         _limits(document, pen),
     ]
 
@@ -349,17 +351,6 @@ def _alternatives(document: Document, pen: Pen) -> list[str]:
         rows += [[told[0], pool, *told[1:], ""] for pool in first]
         rows.append([*(["", last, "", ""] if first else [told[0], last, *told[1:]]), other["why_it_lost"]])
     return [pen.heading("Alternatives, and why they lost"), *columns(rows, "llrlw", pen)] if rows else []
-
-
-def _notes(document: Document, pen: Pen) -> list[str]:
-    tones = {"warning": "bad", "caution": "close", "info": ""}
-    lines = [pen.heading("Notes")]
-    for note in document["notes"]:
-        level = note["level"]
-        text = wrapped(note["text"], max(pen.width - 11, 32))
-        lines += [f"  {pen.paint(level.ljust(7), tones.get(level, ''))}  {text[0] if text else ''}"]
-        lines += [" " * 11 + more for more in text[1:]]
-    return lines if document["notes"] else []
 
 
 def _next(document: Document, pen: Pen, detail: bool) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from planner.queueing.gaps import BatchSpread, ChunkedGaps, packed_steps
 from planner.queueing.routing import in_flight_wait
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, edge, engine_points
+from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, edge, engine_points, met_fraction
 from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import fitted_wait, jobs_of
 
@@ -230,7 +230,10 @@ def chunked(
         chunk_s = np.where(stable, point.full_step_s / point.room_tokens, _ENDLESS_S)
         jobs = jobs_of(lengths, counts, chunk_s * stretch)
         wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * point.batch), IN_FLIGHT)
-        mixed = engine.mixed_token_share(point, behind_of(wait, jobs))
+        own_s = engine.own_s(point)
+        prompts = engine.rate * (np.where(stable, wait.mean_s, 0.0) + own_s @ lengths.weights)
+        met = met_fraction(counts, point.batch + prompts, counted_others)
+        mixed = met * engine.mixed_token_share(point, behind_of(wait, jobs))
         mean_itl = point.decode_step_s + mixed * (engine.mixed_step_s(point) - point.decode_step_s)
         engine = replace(engine, slowdown=np.where(stable, mean_itl * point.steps_per_s, 1.0))
         point = engine.settle()

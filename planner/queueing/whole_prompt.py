@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from planner.queueing.gaps import BatchSpread, StalledGaps
 from planner.queueing.routing import in_flight_wait
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, edge, engine_points
+from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, edge, engine_points, met_fraction
 from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import Jobs, fitted_wait
 
@@ -54,22 +54,25 @@ def whole_prompt(
         wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * batch), IN_FLIGHT)
         behind = behind_of(wait, jobs)
         first_s = np.where(stable, behind.chance * behind.mean_s, 0.0)  # before the first decode step
-        batch = (token_rate * a + rate * first_s * rest) / left
+        prompts = rate * (np.where(stable, wait.mean_s, 0.0) + jobs.moments[0])
+        met = met_fraction(counts, batch + prompts, counted_others)
+        longer = 1.0 + met * prefill / rest  # the decode of each token, by the prompts it meets
+        batch = (token_rate * a * longer + rate * met * first_s) / np.where(stable, 1.0 - token_rate * c * longer, 1.0)
     td = a + c * batch
-    spread = BatchSpread(batch, batch / np.clip(1.0 - token_rate * c / rest, 0.05, 1.0))
-    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, outputs - 1.0)
+    spread = BatchSpread(batch, batch / np.clip(1.0 - token_rate * c * longer, 0.05, 1.0))
+    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, outputs - 1.0, met)
     trust, reason = edge(gaps.stall_share, ((0.005, 0.02, "P99"),))
     return Colocated(
         stable=stable,
         load=prefill + token_rate * c,
         mean_batch=np.where(stable, batch, np.inf),
-        mean_itl_s=np.where(stable, td / rest + first_s / np.maximum(outputs - 1.0, 1e-9), np.inf),
+        mean_itl_s=np.where(stable, td * longer + met * first_s / np.maximum(outputs - 1.0, 1e-9), np.inf),
         mixed_share=gaps.stall_share,
         wait=wait,
         residual_s=td / 2.0,
         own_s=a[..., None] + e[..., None] * lengths.values_s,
         own_weights=lengths.weights,
-        behind_s=first_s / np.maximum(outputs - 1.0, 1e-9),
+        behind_s=met * first_s / np.maximum(outputs - 1.0, 1e-9),
         itl_trust=trust,
         itl_trust_reason=reason,
         gaps=gaps,
@@ -85,10 +88,11 @@ def _stalled_gaps(
     spread: BatchSpread,
     behind: Behind,
     steps: Floats,
+    met: Floats,
 ) -> StalledGaps:
     """`rest` is the share of time that prefill leaves. A stall is a delay busy period: m and v of QUEUEING §4.3.
 
-    The first of a request's `steps` gaps also holds the prompts behind it.
+    The first of a request's `steps` gaps also holds the prompts behind it. `met` of all stalls are.
     """
     m1, m2 = jobs.moments[0], jobs.moments[1]
     share = -np.expm1(-rate * decode_s)
@@ -98,7 +102,7 @@ def _stalled_gaps(
     either = np.maximum(share + first, 1e-300)
     stall_mean = (mean + first * behind.mean_s) / either
     second = (variance + mean**2 + first * 2.0 * behind.mean_s**2) / either
-    return StalledGaps(share + first, decode_s, slope_s, np.maximum(stall_mean, m1), second, spread)
+    return StalledGaps(met * (share + first), decode_s, slope_s, np.maximum(stall_mean, m1), second, spread)
 
 
 def _affine_jobs(lengths: ServiceLaw, counts: Floats, a: Floats, e: Floats) -> Jobs:

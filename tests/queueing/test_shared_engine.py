@@ -214,10 +214,30 @@ def test_replicas_share_the_load_and_pool_the_wait(make):
     lengths = (PROMPTS.values_s * 1000.0, PROMPTS.weights)
     arguments = (*lengths, 200.0, 0.012, 1e-4, 4e-5, *extra)
     one, four = make(5.0, *arguments, 1), make(20.0, *arguments, 4)
-    assert float(four.mean_batch) == pytest.approx(float(one.mean_batch), rel=2e-3)
-    assert float(four.itl_quantile_s(0.99)) == pytest.approx(float(one.itl_quantile_s(0.99)), rel=0.02)
+    assert 0.96 * float(one.mean_batch) < float(four.mean_batch) < float(one.mean_batch)  # busy replicas are spared
+    assert float(four.itl_quantile_s(0.99)) == pytest.approx(float(one.itl_quantile_s(0.99)), rel=0.04)
     assert float(four.wait.mean_s) < float(one.wait.mean_s)
     assert float(four.ttft_quantile_s(0.99)) < float(one.ttft_quantile_s(0.99))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "outputs", "budget", "load", "replicas", "simulated_ms"),
+    [
+        (4000, 20, 8192, 0.6, 1, 46.6),
+        (4000, 20, 8192, 0.6, 4, 24.2),
+        (4000, 20, 8192, 0.6, 16, 17.8),
+        (4000, 200, 8192, 0.6, 4, 27.0),
+        (4000, 1000, 8192, 0.4, 16, 23.1),
+        (16000, 200, 2048, 0.5, 4, 19.8),
+        (16000, 200, 2048, 0.5, 16, 17.6),
+        (1000, 20, 2048, 0.5, 16, 15.8),
+    ],
+)
+def test_gaps_behind_a_router_that_spares_busy_replicas(prompt, outputs, budget, load, replicas, simulated_ms):
+    """Means of token-step simulations, 20,000 requests each; random routing would have the first row's in all."""
+    rate = replicas * load / (prompt * 5e-5 + 0.01)
+    law = chunked(rate, [float(prompt)], [1.0], float(outputs), 0.01, 1e-4, 5e-5, float(budget), replicas)
+    assert float(law.mean_itl_s) * 1e3 == pytest.approx(simulated_ms, rel=0.08)
 
 
 def test_tabulated_residuals_of_whole_prompts():

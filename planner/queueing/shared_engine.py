@@ -15,6 +15,7 @@ from planner.queueing.waiting import Jobs, Wait, checked_points
 PASSES = 2  # of the queue and the batch it meets
 _MOST_CHANCE = 0.98
 _SPARED, _SPARED_POWER = 0.4, 0.75
+_MOST_SPARING = 32.0  # replicas; more spare no better than these, as far as is known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +92,7 @@ def met_fraction(replicas: Floats, in_flight: Floats, counted_others: float) -> 
     that counts no decoding requests spares none.
     """
     spared = counted_others * _SPARED / np.maximum(in_flight, 1e-3) ** _SPARED_POWER
-    return np.asarray(np.asarray(replicas, dtype=float) ** -spared)
+    return np.asarray(np.minimum(replicas, _MOST_SPARING) ** -spared)
 
 
 def edge(share: Floats, edges: tuple[tuple[float, float, str], ...]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:

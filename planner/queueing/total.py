@@ -18,7 +18,7 @@ def total_mean_s(wait: WaitLike, own_s: ArrayLike, weights: ArrayLike) -> Floats
     return wait.mean_s + own @ share
 
 
-def total_quantile_s(wait: WaitLike, own_s: ArrayLike, weights: ArrayLike, q: float) -> Floats:
+def total_quantile_s(wait: WaitLike, own_s: ArrayLike, weights: ArrayLike, q: ArrayLike) -> Floats:
     """The t with sum_i w_i P(W > t - s_i) = 1 - q: the q-quantile of W + S, with S independent of the wait.
 
     Parameters
@@ -26,42 +26,43 @@ def total_quantile_s(wait: WaitLike, own_s: ArrayLike, weights: ArrayLike, q: fl
     wait : waits of shape (n,) or (), from any law of this room.
     own_s : shape (atoms,) or the waits' shape and (atoms,), s, >= 0.
     weights : shape (atoms,), normalized to sum to 1.
-    q : in (0, 1).
+    q : in (0, 1); shape () or (levels,).
 
     Returns
     -------
-    The waits' shape; inf where the wait or an own time is. The tail of the wait is tabulated (linear in its log),
-    which is good to 1e-4 of the result, 1e-3 for the most uneven laws.
+    The waits' shape, and one more axis for several levels; inf where the wait or an own time is. The tail of the wait
+    is tabulated (linear in its log), which is good to 1e-4 of the result, 1e-3 for the most uneven laws.
     """
-    level = float(checked_level(q))
+    level = checked_level(q)
     own, share = _own(own_s, weights)
     points = np.shape(wait.mean_s)
-    tail = 1.0 - level
-    far = np.reshape(wait.quantile_s(1.0 - tail / 2.0), -1)  # W + S passes q only if W or S passes (1+q)/2
-    own = np.broadcast_to(own, (*points, share.size)).reshape(far.size, share.size)
-    finite = np.isfinite(far) & np.all(np.isfinite(own), axis=1)
-    own = np.where(finite[:, None], own, 0.0)
+    levels = np.tile(np.ravel(level), int(np.prod(points)))  # a row for every point and level
+    tail = 1.0 - levels
+    far = np.ravel(wait.quantile_s(1.0 - (1.0 - level) / 2.0))  # W + S passes q only if W or S passes (1+q)/2
+    own = np.broadcast_to(own, (*points, share.size)).reshape(-1, share.size)
     order = np.argsort(own, axis=1)
     own, shares = np.take_along_axis(own, order, axis=1), share[order]
+    own, shares = (np.repeat(one, level.size, axis=0) for one in (own, shares))
+    finite = np.isfinite(far) & np.isfinite(own[:, -1])
+    own = np.where(finite[:, None], own, 0.0)
     cumulative = np.cumsum(shares, axis=1)
-    low = np.maximum(np.reshape(wait.quantile_s(level), -1), _own_quantile(own, cumulative, level))
+    low = np.maximum(np.ravel(wait.quantile_s(level)), _own_quantile(own, cumulative, levels))
     high = far + _own_quantile(own, cumulative, 1.0 - tail / 2.0)
     low, high = np.where(finite, low, 0.0), np.where(finite, high, 0.0)
-    table = _TailTable(wait, finite, tail)
+    table = _TailTable(wait, finite, 1.0 - (1.0 - level) / 100.0)
     low, high = _between_atoms(table, own, shares, tail, low, high)
     total = _solve(table, own, shares, tail, low, high)
-    return np.where(finite, total, np.inf).reshape(points)
+    return np.where(finite, total, np.inf).reshape((*points, *level.shape))
 
 
 class _TailTable:
-    """log P(W > t) of every point on t = reach (i/n)^2, read back linearly, and on along the last slope."""
+    """log P(W > t) of every point and level on t = reach (i/n)^2, read back linearly, and on along the last slope."""
 
-    def __init__(self, wait: WaitLike, finite: NDArray[np.bool_], tail: float) -> None:
-        reach = np.reshape(wait.quantile_s(1.0 - tail / 100.0), -1)
+    def __init__(self, wait: WaitLike, finite: NDArray[np.bool_], far_level: Floats) -> None:
+        reach = np.ravel(wait.quantile_s(far_level))
         self.reach = np.where(finite, np.maximum(reach, 1e-12), 1.0)[:, None]
         steps = np.linspace(0.0, 1.0, _TABLE) ** 2
-        points = np.shape(wait.mean_s)
-        times = (self.reach * steps).reshape((*points, _TABLE))
+        times = (self.reach * steps).reshape((*np.shape(wait.mean_s), far_level.size * _TABLE))
         self.logs = np.log(np.maximum(wait.survival(times).reshape(-1, _TABLE), 1e-200))
 
     def __call__(self, rows: NDArray[np.intp], t_s: Floats) -> tuple[Floats, Floats]:
@@ -78,7 +79,7 @@ class _TailTable:
 
 
 def _between_atoms(
-    table: _TailTable, own: Floats, shares: Floats, tail: float, low: Floats, high: Floats
+    table: _TailTable, own: Floats, shares: Floats, tail: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
     """A bracket without atoms of S inside, where the tail would jump; bisection over the atoms, which ascend."""
     low, high = low.copy(), high.copy()
@@ -87,32 +88,33 @@ def _between_atoms(
     while rows.size:
         middle = (first[rows] + last[rows]) // 2
         t = own[rows, middle]
-        beyond = np.sum(table(rows, t[:, None] - own[rows])[0] * shares[rows], axis=1) <= tail
+        beyond = np.sum(table(rows, t[:, None] - own[rows])[0] * shares[rows], axis=1) <= tail[rows]
         low[rows], high[rows] = np.where(beyond, low[rows], t), np.where(beyond, t, high[rows])
         first[rows], last[rows] = np.where(beyond, first[rows], middle + 1), np.where(beyond, middle, last[rows])
         rows = rows[last[rows] > first[rows]]
     return low, high
 
 
-def _solve(table: _TailTable, own: Floats, shares: Floats, tail: float, low: Floats, high: Floats) -> Floats:
+def _solve(table: _TailTable, own: Floats, shares: Floats, tail: Floats, low: Floats, high: Floats) -> Floats:
     """Newton on the log of the tail, kept inside the bracket; bisection where its steps do not halve."""
     t, low, high = high.copy(), low.copy(), high.copy()
     rows = np.flatnonzero(high > 0.0)
     # just before its upper end, where an atom there still waits: passed only by a jump at the end itself
     ahead = np.where(own[rows] >= high[rows, None], 1.0, table(rows, high[rows, None] - own[rows])[0])
-    rows = rows[np.sum(ahead * shares[rows], axis=1) <= tail]
+    rows = rows[np.sum(ahead * shares[rows], axis=1) <= tail[rows]]
     t[rows], moved = low[rows], 2.0 * (high - low)
     for _ in range(_ROUNDS):
         if rows.size == 0:
             break
         tails, slopes = table(rows, t[rows, None] - own[rows])
         total, slope = np.sum(tails * shares[rows], axis=1), np.sum(slopes * shares[rows], axis=1)
-        beyond = total <= tail
+        asked = tail[rows]
+        beyond = total <= asked
         low[rows], high[rows] = np.where(beyond, low[rows], t[rows]), np.where(beyond, t[rows], high[rows])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            step = t[rows] - np.log(total / tail) * total / slope
+            step = t[rows] - np.log(total / asked) * total / slope
         below, above = low[rows], high[rows]
-        moving = (np.abs(total / tail - 1.0) >= 1e-10) & (above - below > 1e-9 * above)
+        moving = (np.abs(total / asked - 1.0) >= 1e-10) & (above - below > 1e-9 * above)
         inside = (step > below) & (step < above) & (np.abs(step - t[rows]) < moved[rows] / 2.0)
         target = np.where(inside, step, (below + above) / 2.0)
         moved[rows] = np.abs(target - t[rows])
@@ -132,6 +134,6 @@ def _own(own_s: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
     return own, share / np.sum(share)
 
 
-def _own_quantile(ordered: Floats, cumulative: Floats, q: float) -> Floats:
-    index = np.minimum(np.sum(cumulative < q - 1e-12, axis=1), ordered.shape[1] - 1)
+def _own_quantile(ordered: Floats, cumulative: Floats, q: Floats) -> Floats:
+    index = np.minimum(np.sum(cumulative < q[:, None] - 1e-12, axis=1), ordered.shape[1] - 1)
     return np.asarray(ordered[np.arange(ordered.shape[0]), index])

@@ -19,7 +19,7 @@ from planner.serving.doubts import Mark, worst
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
 from planner.serving.shared_doubts import Doubts, bends, doubts
-from planner.serving.statistics import over_windows, statistics, stay_atoms
+from planner.serving.statistics import LEVELS, over_windows, statistics, stay_atoms
 
 ROUTER_NOTE = (
     "the router goes by requests in flight and hardly sees which replica has prompts waiting; one that goes by waiting "
@@ -39,26 +39,30 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     own_s, shift_s = pool.own_s[0, 0], float(pool.shift_s[0, 0])
     joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
     per_step = traffic.step_tokens
-    paces_s = stay_atoms(mean_itl_s, lambda q: _pace_quantile_s(pool, q)) / per_step
+    pace_quantile_s = _pace_quantile(pool)
+    paces_s = stay_atoms(mean_itl_s, pace_quantile_s) / per_step
     stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
     e2e_s = (joint_s[:, None] + stay_s).ravel()
     wait = pool.waits[0]
 
-    def total_quantile(atoms: Floats, weights: Floats) -> Callable[[float], float]:
-        return lambda q: float(np.ravel(total_quantile_s(wait, atoms, weights, q))[0]) + shift_s
+    def total_s(atoms: Floats, weights: Floats, q: Floats | float) -> Floats:
+        return total_quantile_s(wait, atoms, weights, q).reshape(np.shape(q)) + shift_s
 
     def total(atoms: Floats, weights: Floats) -> dict[str, float]:
         mean = float(np.ravel(total_mean_s(wait, atoms, weights))[0]) + shift_s
-        return statistics(mean, total_quantile(atoms, weights))
+        return statistics(mean, total_s(atoms, weights, LEVELS))
+
+    def gap_s(q: float) -> float:
+        return float(pool.itl_quantile_s(q)[0, 0])
 
     quantiles: dict[str, Callable[[float], float]] = {
-        "ttft_s": total_quantile(own_s, traffic.input_weights),
-        "itl_s": lambda q: float(pool.itl_quantile_s(q)[0, 0]),
+        "ttft_s": lambda q: float(total_s(own_s, traffic.input_weights, q)),
+        "itl_s": gap_s,
     }
     latencies = {
         "ttft_s": total(own_s, traffic.input_weights),
-        "itl_s": statistics(mean_itl_s, quantiles["itl_s"]),
-        "tpot_s": statistics(mean_itl_s / per_step, lambda q: _pace_quantile_s(pool, q) / per_step),
+        "itl_s": statistics(mean_itl_s, map(gap_s, LEVELS)),
+        "tpot_s": statistics(mean_itl_s / per_step, (pace_quantile_s(q) / per_step for q in LEVELS)),
         "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)) if with_e2e else {},
     }
     seen = doubts(pool)
@@ -85,25 +89,23 @@ def _chained(pool: ColocatedLaw) -> ColocatedLaw:
     return replace(chained, law=replace(law, routed=pool.law.wait))
 
 
-def _pace_quantile_s(pool: ColocatedLaw, q: float) -> float:
-    """Mean gap over requests between their outputs, at the mean load of the windows."""
+def _pace_quantile(pool: ColocatedLaw) -> Callable[[float], float]:
+    """Quantiles of the mean gap over requests between their outputs, at the mean load of the windows."""
     traffic = pool.role.traffic
     steps = np.maximum(traffic.joint_output_tokens - 1.0, 0.0) / traffic.step_tokens
+    mean_s = float(pool.mean_itl_s[0, 0])
     if isinstance(pool.law.gaps, TabledGaps) and pool.role.dp > 1:
-        single, many = pool.token_weights @ pool.law.gaps.variance[0, 0]
+        single, many = (float(part) for part in pool.token_weights @ pool.law.gaps.variance[0, 0])
         most_s = float(pool.itl_quantile_s(0.9999)[0, 0])
-        mean_s = float(pool.mean_itl_s[0, 0])
-        return averaged_gap_quantile_s(q, steps, traffic.joint_weights, mean_s, (float(single), float(many)), most_s)
+        return lambda q: averaged_gap_quantile_s(q, steps, traffic.joint_weights, mean_s, (single, many), most_s)
     added = pool.prefill_token_s[0, 0] @ pool.token_weights * pool.role.chunk_work_tokens
     if pool.mode == "colocated-whole-prompt":
         added = pool.role.service_s
     moments = (float(traffic.input_weights @ added), float(traffic.input_weights @ added**2))
     step_s = float(pool.role.decode(pool.mean_batch[0]).total_s[0]) * pool.role.step_factor
     load = min(_prefill_fraction(pool), 0.95)
-    longest = float(pool.itl_quantile_s(0.9999)[0, 0]) if pool.mode == "colocated-chunked" else np.inf
-    return mean_gap_quantile_s(
-        q, steps, traffic.joint_weights, step_s, float(pool.mean_itl_s[0, 0]), moments, load, longest
-    )
+    longest_s = float(pool.itl_quantile_s(0.9999)[0, 0]) if pool.mode == "colocated-chunked" else np.inf
+    return lambda q: mean_gap_quantile_s(q, steps, traffic.joint_weights, step_s, mean_s, moments, load, longest_s)
 
 
 def _prefill_fraction(pool: ColocatedLaw) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +20,7 @@ from planner.serving.doubts import Mark, ranks_mark, spread_mark, worst
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
 from planner.serving.statistics import (
+    LEVELS,
     averaged_over_stay_s,
     combined,
     over_windows,
@@ -193,10 +193,13 @@ def outcome(
     def itl_quantile_s(q: float) -> float:
         return float(second.itl_quantile_s(q)[0])
 
+    def ttft_quantile_s(q: float) -> float:
+        return float(total_quantile_s(first.wait, *ttft_atoms, q)[0]) + shift_s
+
     latencies = {
         "ttft_s": _sum_statistics(first, ttft_atoms, shift_s),
-        "itl_s": statistics(mean_itl_s, itl_quantile_s),
-        "tpot_s": statistics(mean_itl_s / per_step, lambda q: float(second.pace_quantile_s(q)[0]) / per_step),
+        "itl_s": statistics(mean_itl_s, map(itl_quantile_s, LEVELS)),
+        "tpot_s": statistics(mean_itl_s / per_step, (float(second.pace_quantile_s(q)[0]) / per_step for q in LEVELS)),
         "e2e_s": _sum_statistics(first, e2e_atoms, shift_s) if with_e2e else {},
     }
     state = _decode_state(second, _staging_tokens(moved, traffic, replicas[1]))
@@ -215,7 +218,7 @@ def outcome(
         prefill=_prefill_state(first),
         decode=state,
         transfer=_transfer_state(moved, traffic, replicas[1]),
-        quantile_s={"ttft_s": _sum_quantile_s(first, ttft_atoms, shift_s), "itl_s": itl_quantile_s},
+        quantile_s={"ttft_s": ttft_quantile_s, "itl_s": itl_quantile_s},
     )
 
 
@@ -227,11 +230,7 @@ def _sum_statistics(law: PrefillLaw, atoms: tuple[Floats, Floats], shift_s: floa
     Id: e2e.quantile.  as ttft.quantile, with (output tokens - 1) * TPOT added to the own part  (QUEUEING §3)
     """
     mean = float(total_mean_s(law.wait, *atoms)[0])
-    return statistics(mean + shift_s, _sum_quantile_s(law, atoms, shift_s))
-
-
-def _sum_quantile_s(law: PrefillLaw, atoms: tuple[Floats, Floats], shift_s: float) -> Callable[[float], float]:
-    return lambda q: float(total_quantile_s(law.wait, *atoms, q)[0]) + shift_s
+    return statistics(mean + shift_s, total_quantile_s(law.wait, *atoms, LEVELS)[0] + shift_s)
 
 
 def requests_per_s_max(prefill: Role, decode: Role, replicas: tuple[int, int], max_batch: int) -> float:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from planner.records import PROBABILITY, Floats
 
+LEVELS = np.array(list(PROBABILITY.values()))  # of the quantiles among records.STATISTICS
 STAY_LEVELS = 8
 NEVER = 1e-6  # a chance too small to move any statistic we print
 STAY_AVERAGING_FACTOR = float(np.sqrt(2.0 / np.e))
 
 
-def statistics(mean: float, quantile: Callable[[float], float]) -> dict[str, float]:
-    """Every statistic of records.STATISTICS.
+def statistics(mean: float, quantiles: Iterable[float]) -> dict[str, float]:
+    """Every statistic of records.STATISTICS, from the quantiles at `LEVELS`.
 
     Id: itl.quantile.  the quantile over tokens of the step time t(n) at the batch law of n  (QUEUEING §4.2)
     """
-    return {"mean": mean} | {name: quantile(q) for name, q in PROBABILITY.items()}
+    return {"mean": mean} | dict(zip(PROBABILITY, map(float, quantiles), strict=True))
 
 
 def averaged_over_stay_s(mean_itl_s: Floats | float, itl_quantile_s: Floats | float) -> Floats:

@@ -32,6 +32,16 @@ def test_solves_its_equation(name, q):
         assert after <= 1.0 - q <= before
 
 
+def test_levels_together_are_those_one_by_one():
+    levels = np.array([0.5, 0.9, 0.999])
+    for servers in (3, np.array([1, 4]), np.array([[1, 2], [3, 80]])):
+        wait = join_shortest_queue(servers, 0.8 * np.asarray(servers) / LAWS["azure"].mean_s, LAWS["azure"])
+        together = total_quantile_s(wait, OWN_S, WEIGHTS, levels)
+        assert together.shape == (*np.shape(servers), 3)
+        for place, level in enumerate(levels):
+            assert np.array_equal(together[..., place], total_quantile_s(wait, OWN_S, WEIGHTS, level))
+
+
 def test_never_two_quantiles_added_and_never_less_than_either():
     wait = central_queue(np.arange(1, 9), 0.8 * np.arange(1, 9), LAWS["azure"])
     total = total_quantile_s(wait, OWN_S, WEIGHTS, 0.99)

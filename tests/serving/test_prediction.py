@@ -13,7 +13,7 @@ from planner.records import Deployment, Pool, Prediction
 from planner.serving.guards import check_outcome
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.role import build_role
-from planner.serving.statistics import averaged_over_stay_s, combined, statistics, waiting_atoms
+from planner.serving.statistics import LEVELS, averaged_over_stay_s, combined, statistics, waiting_atoms
 from planner.serving.traffic import traffic
 
 DEPLOYMENTS = [small.SPLIT, small.TOGETHER, small.WHOLE]
@@ -103,7 +103,7 @@ def test_a_result_past_physics_is_refused() -> None:
 
 
 def test_statistics_come_by_name() -> None:
-    assert statistics(1.0, lambda q: 10.0 * q) == {
+    assert statistics(1.0, 10.0 * LEVELS) == {
         "mean": 1.0,
         "p50": 5.0,
         "p90": 9.0,

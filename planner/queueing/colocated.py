@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from planner.queueing.gaps import BatchSpread, ChunkedGaps, packed_steps
 from planner.queueing.routing import in_flight_wait
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, edge, engine_points, met_fraction
+from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, engine_points, met_fraction
 from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import fitted_wait, jobs_of
 
@@ -237,7 +237,6 @@ def chunked(
         mean_itl = point.decode_step_s + mixed * (engine.mixed_step_s(point) - point.decode_step_s)
         engine = replace(engine, slowdown=np.where(stable, mean_itl * point.steps_per_s, 1.0))
         point = engine.settle()
-    trust, reason = edge(mixed, ((0.4, 0.6, "P50"), (0.005, 0.02, "P99")))
     return Colocated(
         stable=stable,
         load=np.where(stable, load, np.maximum(load, 1.0)),
@@ -246,10 +245,8 @@ def chunked(
         mixed_share=mixed,
         wait=wait,
         residual_s=engine.residual_s(point),
-        own_s=engine.own_s(point),
         own_weights=lengths.weights,
         behind_s=(mixed - point.mixed_per_s / point.steps_per_s) * (engine.mixed_step_s(point) - point.decode_step_s),
-        itl_trust=trust,
-        itl_trust_reason=reason,
-        gaps=engine.gaps(point, mixed),
+        read_own=lambda: engine.own_s(point),
+        read_gaps=lambda: engine.gaps(point, mixed),
     )

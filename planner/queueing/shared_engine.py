@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +20,7 @@ _SPARED, _SPARED_POWER = 0.4, 0.75
 _MOST_SPARING = 32.0  # replicas; more spare no better than these, as far as is known
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Colocated:
     """One engine kind under load; arrays have the points' shape, and everything is inf where not `stable`.
 
@@ -28,9 +30,9 @@ class Colocated:
     mixed_share : share of tokens that share their step with a prefill (chunked), or that are followed by a prefill
         (whole prompts).
     wait : for the first chunk to start.   residual_s : of the step in progress, mean.
-    own_s : (points, atoms) the prefill of each prompt itself.   own_weights : (atoms,).
+    own_weights : (atoms,) of `own_s`, (points, atoms): the prefill of each prompt itself.
     behind_s : of the mean gap, what prompts behind a request's own add.
-    itl_trust, itl_trust_reason : "caution" where a quantile of the gaps sits on an edge (P50 or P99).
+    read_own, read_gaps : compute `own_s` and `gaps`, the law of the gaps, once they are asked for.
     """
 
     stable: NDArray[np.bool_]
@@ -40,12 +42,18 @@ class Colocated:
     mixed_share: Floats
     wait: Wait
     residual_s: Floats
-    own_s: Floats
     own_weights: Floats
     behind_s: Floats
-    itl_trust: NDArray[np.str_]
-    itl_trust_reason: NDArray[np.str_]
-    gaps: ChunkedGaps | StalledGaps
+    read_own: Callable[[], Floats]
+    read_gaps: Callable[[], ChunkedGaps | StalledGaps]
+
+    @cached_property
+    def own_s(self) -> Floats:
+        return self.read_own()
+
+    @cached_property
+    def gaps(self) -> ChunkedGaps | StalledGaps:
+        return self.read_gaps()
 
     def itl_quantile_s(self, q: float) -> Floats:
         """q-quantile of the gaps over tokens."""
@@ -93,12 +101,6 @@ def met_fraction(replicas: Floats, in_flight: Floats, counted_others: float) -> 
     """
     spared = counted_others * _SPARED / np.maximum(in_flight, 1e-3) ** _SPARED_POWER
     return np.asarray(np.minimum(replicas, _MOST_SPARING) ** -spared)
-
-
-def edge(share: Floats, edges: tuple[tuple[float, float, str], ...]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-    masks = [(share >= low) & (share <= high) for low, high, _ in edges]
-    texts = [np.array(f"{name} of the gaps sits between steps with and without prefill") for _, _, name in edges]
-    return np.where(np.any(masks, axis=0), "caution", "ok"), np.select(masks, texts, default="")
 
 
 def engine_points(*arguments: ArrayLike) -> tuple[Floats, ...]:

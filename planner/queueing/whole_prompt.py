@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from planner.queueing.gaps import BatchSpread, StalledGaps
 from planner.queueing.routing import in_flight_wait
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, edge, engine_points, met_fraction
+from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, engine_points, met_fraction
 from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import Jobs, fitted_wait
 
@@ -61,7 +61,6 @@ def whole_prompt(
     td = a + c * batch
     spread = BatchSpread(batch, batch / np.clip(1.0 - token_rate * c * longer, 0.05, 1.0))
     gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, outputs - 1.0, met)
-    trust, reason = edge(gaps.stall_share, ((0.005, 0.02, "P99"),))
     return Colocated(
         stable=stable,
         load=prefill + token_rate * c,
@@ -70,12 +69,10 @@ def whole_prompt(
         mixed_share=gaps.stall_share,
         wait=wait,
         residual_s=td / 2.0,
-        own_s=a[..., None] + e[..., None] * lengths.values_s,
         own_weights=lengths.weights,
         behind_s=met * first_s / np.maximum(outputs - 1.0, 1e-9),
-        itl_trust=trust,
-        itl_trust_reason=reason,
-        gaps=gaps,
+        read_own=lambda: a[..., None] + e[..., None] * lengths.values_s,
+        read_gaps=lambda: gaps,
     )
 
 

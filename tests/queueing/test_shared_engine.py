@@ -39,7 +39,8 @@ def test_chunked_prefill(parameters, measured):
     assert float(law.mean_itl_s) == pytest.approx(measured["itl"], rel=0.015)
     assert -0.12 <= float(law.mixed_share) / measured["fmix_tok"] - 1.0 <= 0.06
     assert float(law.itl_quantile_s(0.99)) == pytest.approx(measured["itl99"], rel=0.02)
-    if str(law.itl_trust) == "ok":
+    share = float(law.mixed_share)
+    if not (0.4 <= share <= 0.6 or 0.005 <= share <= 0.02):  # P50 and P99 do not sit between two kinds of steps
         assert float(law.itl_quantile_s(0.5)) == pytest.approx(measured["itl50"], rel=0.05)
     assert float(law.ttft_mean_s) == pytest.approx(measured["ttft"], rel=0.07)
     for q, column in ((0.5, "ttft50"), (0.9, "ttft90"), (0.99, "ttft99")):

@@ -56,10 +56,11 @@ def _compared(old: list[Document], new: list[Document], old_name: str, new_name:
     """One difference, or one per scenario where a file holds many, paired by name."""
     from planner import __version__
     from planner.review.diff import SCHEMA_VERSION, diff_document
+    from planner.review.result import scenario_name
 
     if len(old) == len(new) == 1:
         return diff_document(old[0], new[0], old_name, new_name)
-    ours, theirs = ({_key(one): one for one in side} for side in (old, new))
+    ours, theirs = ({scenario_name(one): one for one in side} for side in (old, new))
     diffs = [diff_document(one, theirs[key], old_name, new_name) for key, one in ours.items() if key in theirs]
     added, removed = [key for key in theirs if key not in ours], [key for key in ours if key not in theirs]
     verdicts = [one["verdict"] for one in diffs] + ["changed"] * bool(added or removed)
@@ -73,8 +74,3 @@ def _compared(old: list[Document], new: list[Document], old_name: str, new_name:
         "added": added,
         "removed": removed,
     }
-
-
-def _key(result: Document) -> str:
-    files = result["inputs"]["files"]
-    return str(files[0]["path"]) if files else str(result["inputs"]["scenario"])

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from planner.records import Deployment, EngineProfile, Scenario
 
 MOST_RESULT_BYTES = 50_000_000
-_POOLS = ("prefill", "decode", "colocated")
 
 
 class Refused(PlannerError):
@@ -192,6 +191,7 @@ def _refuse_unrunnable(
 
 def deployment_of(document: Mapping[str, Any]) -> Deployment | None:
     """The deployment of a result document; None when it has none."""
+    from planner.metrics import POOLS
     from planner.records import Deployment, Pool
 
     plan = document["plan"]
@@ -208,7 +208,7 @@ def deployment_of(document: Mapping[str, Any]) -> Deployment | None:
             max_batch=plan[name].get("max_batch") or 0,
             token_budget=plan[name].get("token_budget") or 0,
         )
-        for name in _POOLS
+        for name in POOLS
         if name in plan
     }
     return Deployment(plan["mode"], pools.get("decode") or pools["colocated"], pools.get("prefill"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from planner.calibration.agreement import Agreement, Compared, Explanation
-from planner.render.text import Pen, Row, columns, seconds_text
+from planner.render.text import Pen, Row, columns, name_text, seconds_text
 
 Document = dict[str, Any]
 _SAID = {
@@ -52,7 +53,7 @@ def _lines(found: Agreement, name: str, plan: str, coverage: float, pen: Pen) ->
 def _row(one: Compared) -> Row:
     status = {True: "inside", False: "OUTSIDE", None: "no interval"}[one.inside]
     interval = "" if one.low_s is None else f"{seconds_text(one.low_s)} .. {seconds_text(one.high_s)}"
-    name = f"{one.metric.upper()} {one.statistic.replace('_', '.')}"
+    name = f"{name_text(one.metric)} {name_text(one.statistic)}"
     return (status, name, seconds_text(one.measured_s), seconds_text(one.predicted_s), interval)
 
 
@@ -65,24 +66,8 @@ def to_document(found: Agreement, name: str, coverage: float) -> Document:
     return {
         "benchmark": name,
         "coverage": coverage,
-        "statistics": [
-            {
-                "metric": one.metric,
-                "statistic": one.statistic,
-                "measured_s": one.measured_s,
-                "predicted_s": one.predicted_s,
-                "low_s": one.low_s,
-                "high_s": one.high_s,
-                "inside": one.inside,
-            }
-            for one in found.compared
-        ],
-        "load": [
-            {"name": one.name, "planned": one.planned, "measured": one.measured, "differs": one.differs}
-            for one in found.load
-        ],
+        "statistics": [asdict(one) for one in found.compared],
+        "load": [{**asdict(one), "differs": one.differs} for one in found.load],
         "error": found.error,
-        "explanations": [
-            {"term": one.term, "value": one.value, "error": one.error, "said": _said(one)} for one in found.explanations
-        ],
+        "explanations": [{**asdict(one), "said": _said(one)} for one in found.explanations],
     }

@@ -7,17 +7,13 @@ from typing import Any
 
 from planner.render.section import Section
 from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text, value_text, wrapped
+from planner.review.result import pools
 from planner.units import format_count
 
 Document = Mapping[str, Any]
 
 LEAST_SHARE = 1e-4  # of a sum; smaller parts are in the JSON only
 TRUST_TONES = {"ok": "good", "caution": "close"}
-
-
-def pools(plan: Document) -> list[tuple[str, Document]]:
-    """The pools of a plan or an alternative, in the order that a request passes them."""
-    return [(name, plan[name]) for name in ("prefill", "decode", "colocated") if name in plan]
 
 
 def pool_text(pool: Document, pen: Pen) -> str:

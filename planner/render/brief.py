@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.render.breakdown import TRUST_TONES, pools
+from planner.render.breakdown import TRUST_TONES
 from planner.render.cost import flip_words, range_words
 from planner.render.text import Cell, Pen, Row, columns, name_text, percent_text, seconds_text, value_text, wrapped
+from planner.review.result import pools
 
 Document = Mapping[str, Any]
 

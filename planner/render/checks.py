@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.records import METRICS
 from planner.render.text import name_text, percent_text, unit_words, value_text
 
 Document = Mapping[str, Any]
 
 UNBOUNDED = "nothing bounds it: a pool is saturated"  # the reason of a line that says so
-LATENCIES = ("ttft", "itl", "tpot", "e2e")
 _COUNTED = ("accelerators",)  # units that the name already says
 
 
 def subject(line: Document) -> str:
     """What is limited: "TTFT p99", "USD per hour", "change of USD per hour"."""
     metric, statistic = line["metric"], line["statistic"]
-    if metric in LATENCIES:
+    if metric in METRICS:
         text = f"{name_text(metric)} {name_text(statistic)}"
     else:
         bare = unit_words(metric.replace("_", " "))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
 
 from planner.render.json import to_json
 from planner.render.text import Cell, Pen, Row, columns
@@ -51,17 +51,5 @@ def to_markdown(claims: Sequence[Claim]) -> str:
 
 def to_document(claims: Sequence[Claim]) -> str:
     """Every field as JSON."""
-    rows: list[dict[str, Any]] = [
-        {
-            "name": one.name,
-            "claim": one.text,
-            "unit": one.unit,
-            "said": list(one.said),
-            "found": list(one.found),
-            "verdict": one.verdict,
-            "cases": one.cases,
-            "right_when": one.right_when,
-        }
-        for one in claims
-    ]
-    return to_json({"claims": rows})
+    rows = [asdict(one) for one in claims]
+    return to_json({"claims": [{"claim" if name == "text" else name: row[name] for name in row} for row in rows]})

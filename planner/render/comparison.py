@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.render.breakdown import pool_text, pools
+from planner.render.breakdown import pool_text
 from planner.render.csv import csv_text, six_digits
 from planner.render.figures.contenders import comparison_figures
 from planner.render.report import Report, report_page, report_text
 from planner.render.section import Section
 from planner.render.table import limit_name
 from planner.render.text import Cell, Pen, Row, name_text, percent_text, seconds_text, value_text
+from planner.review.result import pools
 
 Document = Mapping[str, Any]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.render.text import Cell, Pen, Row, columns, percent_text, value_text, wrapped
+from planner.review.result import bought
 
 Document = Mapping[str, Any]
 
@@ -67,13 +68,6 @@ def flip_words(document: Document) -> str:
     verb = "rises" if flip["factor"] > 1.0 else "falls"
     change = percent_text(abs(flip["factor"] - 1.0))
     return (
-        f"the price that decides: if {flip['name']} {verb} by {change}, {other['mode']} on {_accelerators(other)} "
+        f"the price that decides: if {flip['name']} {verb} by {change}, {other['mode']} on {bought(other)} "
         f"is as cheap; that is {reach} the range of its quotes"
     )
-
-
-def _accelerators(other: Document) -> str:
-    counted: dict[str, int] = {}
-    for pool in (other[name] for name in ("prefill", "decode", "colocated") if other.get(name)):
-        counted[pool["accelerator"]] = counted.get(pool["accelerator"], 0) + pool["accelerators"]
-    return " + ".join(f"{count} {accelerator}" for accelerator, count in counted.items())

@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from planner.review.result import scenario_name
+
 Document = Mapping[str, Any]
 
 CHECK_COLUMNS = (
@@ -49,7 +51,7 @@ def _checks(document: Document) -> Iterator[list[Any]]:
     for result in document["results"]:
         for line in result["checks"]:
             low, high = line["interval"] or (None, None)
-            values = {**line, "scenario": _name(result), "low": low, "high": high}
+            values = {**line, "scenario": scenario_name(result), "low": low, "high": high}
             yield [values[name] for name in CHECK_COLUMNS]
     for broken in document["broken"]:
         for fault in broken["faults"]:
@@ -60,11 +62,6 @@ def _checks(document: Document) -> Iterator[list[Any]]:
                 **{name: fault[name] or None for name in ("path", "line", "column")},
             }
             yield [values.get(name) for name in CHECK_COLUMNS]
-
-
-def _name(result: Document) -> str:
-    files = result["inputs"]["files"]
-    return str(files[0]["path"] if files else result["inputs"]["scenario"])
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.render.breakdown import pool_text, pools
+from planner.render.breakdown import pool_text
 from planner.render.text import Cell, Pen, Row, columns, seconds_text, value_text
+from planner.review.result import pools
 
 TITLE = "What tighter and looser latency costs; --pick N returns a line as the plan"
 HEAD = ("N", "price", "accelerators", "ITL p99", "TTFT p99", "limits", "workers")

@@ -9,6 +9,7 @@ from planner.render.checks import interval_text, limit_text, measured_text, slac
 from planner.render.inputs import inputs_section
 from planner.render.table import plan_words
 from planner.render.text import Cell, Pen, Row, columns, percent_text, wrapped
+from planner.review.result import scenario_name
 
 Document = Mapping[str, Any]
 
@@ -40,12 +41,6 @@ def gate_line(result: Document, pen: Pen | None = None) -> str:
     """Verdict and headline."""
     pen = pen or Pen(unicode=False)
     return f"{pen.paint(verdict_word(result), TONES[result['verdict']])}  {pen.heading(headline(result))}"
-
-
-def scenario_name(result: Document) -> str:
-    """The file a result came from, else the name of its scenario."""
-    files = result["inputs"]["files"]
-    return str(files[0]["path"] if files else result["inputs"]["scenario"])
 
 
 def gate_text(result: Document, pen: Pen, *, notes: bool = True, inputs: bool = False) -> str:

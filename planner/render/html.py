@@ -8,10 +8,11 @@ from typing import Any
 
 from planner.render import page
 from planner.render.checks import interval_text, limit_text, measured_text
-from planner.render.gate import fault_text, headline, scenario_name, verdict_word
+from planner.render.gate import fault_text, headline, verdict_word
 from planner.render.sections import assumptions, checks_section, sections
 from planner.render.table import load_words, plan_words, verdict_line
 from planner.render.text import sources_line
+from planner.review.result import scenario_name
 
 Document = Mapping[str, Any]
 

@@ -8,7 +8,8 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from planner.render.checks import sentence
-from planner.render.gate import fault_text, scenario_name
+from planner.render.gate import fault_text
+from planner.review.result import scenario_name
 
 Document = Mapping[str, Any]
 Locate = Callable[[str], str]

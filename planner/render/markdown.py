@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from planner.render.checks import change_text, quantity, subject
-from planner.render.gate import fault_text, headline, scenario_name, verdict_word
+from planner.render.gate import fault_text, headline, verdict_word
 from planner.render.section import Section
 from planner.render.sections import assumptions, check_row, checks_section, sections
 from planner.render.table import plan_words, verdict_line
 from planner.review.checks import worst_first
+from planner.review.result import scenario_name
 
 Document = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.render import front
-from planner.render.breakdown import memory_sections, parts_section, pool_text, pools
+from planner.render.breakdown import memory_sections, parts_section, pool_text
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.cost import flip_words, range_words
 from planner.render.inputs import field_text
@@ -14,6 +14,7 @@ from planner.render.resilience import resilience_section
 from planner.render.section import Section
 from planner.render.table import capacity_words, limit_name
 from planner.render.text import Pen, name_text, percent_text, seconds_text, value_text
+from planner.review.result import pools
 
 Document = Mapping[str, Any]
 

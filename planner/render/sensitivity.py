@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from planner.render.breakdown import pool_text, pools
+from planner.render.breakdown import pool_text
 from planner.render.report import Report, report_page, report_text
 from planner.render.section import Section
 from planner.render.table import limit_name
 from planner.render.text import Cell, Pen, Row, name_text, percent_text, seconds_text, value_text
+from planner.review.result import pools
 
 Document = Mapping[str, Any]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.render.breakdown import bands_section, memory_sections, parts_section, pool_text, pools, pools_section
+from planner.records import METRICS
+from planner.render.breakdown import bands_section, memory_sections, parts_section, pool_text, pools_section
 from planner.render.brief import doubts, found_words, money_section, time_section
 from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.cost import cost_section
@@ -30,11 +31,11 @@ from planner.render.text import (
     value_text,
     wrapped,
 )
+from planner.review.result import bought, pools
 from planner.units import format_count
 
 Document = Mapping[str, Any]
 
-METRICS = ("ttft", "itl", "tpot", "e2e")
 SHOWN_STATISTICS = ("mean", "p50", "p90", "p99")
 BAR = 20  # columns
 STATUS_WORDS = {"pass": "ok", "at risk": "at risk", "fail": "MISSED"}
@@ -139,15 +140,12 @@ def _answer(document: Document) -> str:
     plan, tried = document["plan"], document["search"]["candidates"]
     if plan is None:
         return "no candidate can hold the model"
-    counted: dict[str, int] = {}
-    for _, pool in pools(plan):
-        counted[pool["accelerator"]] = counted.get(pool["accelerator"], 0) + pool["accelerators"]
-    bought = " + ".join(f"{count} {accelerator}" for accelerator, count in counted.items()) + _cost(document)
+    answer = bought(plan) + _cost(document)
     if document["verdict"] == "feasible":
-        return bought
+        return answer
     if tried > 1 and not document["search"].get("picked"):
-        return f"none of {tried:,} candidates meets every limit; nearest: {bought}"
-    return f"{bought}, misses {_count_of(len(document['nearest_miss']['missed']), 'limit')}"
+        return f"none of {tried:,} candidates meets every limit; nearest: {answer}"
+    return f"{answer}, misses {_count_of(len(document['nearest_miss']['missed']), 'limit')}"
 
 
 def _cost(document: Document) -> str:

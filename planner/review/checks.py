@@ -14,6 +14,7 @@ from typing import Any
 
 from planner import metrics
 from planner.records import METRICS, Check, Scenario
+from planner.review.result import is_number
 
 Document = dict[str, Any]
 Reading = Mapping[str, Any]
@@ -88,7 +89,7 @@ def _at(result: Reading, place: Sequence[str]) -> float | None:
     found: Any = result
     for name in place:
         found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return found if is_number(found) else None
 
 
 def interval_of(result: Reading, metric: str, statistic: str) -> list[float | None] | None:

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from planner import __version__
-from planner.records import Limit
-from planner.review.document import SCHEMA_VERSION, document, limit_document, plain
+from planner.review.document import SCHEMA_VERSION, document, plain
 from planner.review.inputs import catalog_hash
 from planner.sizing.candidates import MAX_UTILIZATION
 from planner.sizing.compare import Comparison, Contender
@@ -25,13 +24,10 @@ def comparison_document(comparison: Comparison) -> Document:
         "tool": {"name": "planner", "version": __version__},
         "scenario": scenario.name,
         "catalog_hash": catalog_hash(scenario),
-        "files": [{"path": file.path, "sha256": file.sha256} for file in scenario.inputs],
+        "files": [asdict(file) for file in scenario.inputs],
         "price_basis": comparison.basis or None,
         "headroom_fraction": 1.0 - MAX_UTILIZATION,
-        "targets": [
-            {"metric": target.metric, "statistic": target.statistic, "limit_s": target.limit_s}
-            for target in scenario.targets
-        ],
+        "targets": [asdict(target) for target in scenario.targets],
         "winner": comparison.winner or None,
         "runner_up": comparison.runner_up or None,
         "advantage_fraction": comparison.advantage_fraction,
@@ -64,10 +60,6 @@ def _contender(comparison: Comparison, contender: Contender) -> Document:
             for name, values in predicted["intervals"].items()
             if name in ("ttft_s", "itl_s")
         },
-        "tightest_limit": _tightest(contender.binding),
+        "tightest_limit": asdict(contender.binding) if contender.binding else None,
         "plan": described["plan"],
     }
-
-
-def _tightest(limit: Limit | None) -> Document | None:
-    return limit_document(limit) if limit is not None else None

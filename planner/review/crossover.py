@@ -22,7 +22,7 @@ def crossover_document(maps: Sequence[CrossoverMap], facets: Sequence[dict[str, 
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "planner", "version": __version__},
         "scenario": first.scenario.name,
-        "files": [{"path": file.path, "sha256": file.sha256} for file in first.scenario.inputs],
+        "files": [asdict(file) for file in first.scenario.inputs],
         "without": list(first.without),
         "axes": {"x": _axis(first.x), "y": _axis(first.y)},
     }

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from planner.review.result import is_number
+
 _OF_UNIT = ("value", "limit", "interval", "reference", "delta")  # amounts in the unit that stands beside them
 
 
@@ -33,7 +35,7 @@ def converted(value: Any, currency: Currency, is_money: bool = False) -> Any:
         }
     if isinstance(value, list):
         return [converted(item, currency, is_money) for item in value]
-    if is_money and isinstance(value, int | float) and not isinstance(value, bool):
+    if is_money and is_number(value):
         return value / currency.usd
     if isinstance(value, str):
         return re.sub(r"\bUSD\b", "US dollars", value)

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from planner import __version__
+from planner.metrics import POOLS
+from planner.review.result import is_number
 
 Document = dict[str, Any]
 Reading = Mapping[str, Any]
@@ -20,7 +22,6 @@ Flat = dict[str, Any]
 SCHEMA_VERSION = 1
 SAME = 1e-9  # relative: what rounding alone may move
 _SHAPE = ("mode", "accelerator", "replicas", "tp", "pp", "ep", "dp", "max_batch", "token_budget")
-_POOLS = ("prefill", "decode", "colocated")
 
 # Of a result's parts: what is compared, by the first name of a path.
 _RESULTS = ("verdict", "plan", "prediction", "usd_per_mtok", "energy", "kv", "memory_per_accelerator")
@@ -148,19 +149,15 @@ def _change(field: str, old: Any, new: Any) -> Change | None:
     if _equal(old, new):
         return None
     fraction = None
-    if _is_number(old) and _is_number(new) and old:
+    if is_number(old) and is_number(new) and old:
         fraction = (new - old) / abs(old)
     return Change(field, _kind(field, old, new), old, new, unit_of(field), fraction)
 
 
 def _equal(old: Any, new: Any) -> bool:
-    if _is_number(old) and _is_number(new):
+    if is_number(old) and is_number(new):
         return math.isclose(old, new, rel_tol=SAME, abs_tol=1e-15)
     return bool(old == new)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _kind(field: str, old: Any, new: Any) -> str:
@@ -173,7 +170,7 @@ def _kind(field: str, old: Any, new: Any) -> str:
         if unbounded:
             return "regressed" if new is None else "improved"
         return "added" if old is None else "removed"
-    if not better or not (_is_number(old) and _is_number(new)):
+    if not better or not (is_number(old) and is_number(new)):
         return "changed"
     return "improved" if (new - old) * better > 0 else "regressed"
 
@@ -296,7 +293,7 @@ def _shape(side: Reading) -> Any:
     plan = side["plan"]
     if plan is None:
         return None
-    pools = {name: [plan[name].get(key) for key in _SHAPE] for name in _POOLS if name in plan}
+    pools = {name: [plan[name].get(key) for key in _SHAPE] for name in POOLS if name in plan}
     return plan["mode"], pools
 
 

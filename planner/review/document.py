@@ -79,7 +79,7 @@ def document(plan: Plan, baseline: Mapping[str, Any] | None = None) -> Document:
         "verdict": plan.verdict,
         "plan": _plan(answer) if answer else None,
         "prediction": _prediction(answer) if answer else None,
-        "limits": [limit_document(limit) for limit in _ranked(plan.limits)],
+        "limits": [asdict(limit) for limit in _ranked(plan.limits)],
         "kv": _kv(scenario, plan.prediction),
         "usd_per_mtok": {side: plan.money.usd_per_mtok.get(side) if plan.money else None for side in TOKEN_SIDES},
         "cost": _cost(plan) if plan.money else None,
@@ -328,26 +328,13 @@ def _ranked(limits: Iterable[Limit]) -> list[Limit]:
     return sorted(limits, key=lambda limit: (math.isnan(limit.slack_fraction), limit.slack_fraction, limit.name))
 
 
-def limit_document(limit: Limit) -> Document:
-    """One limit with its value, its slack and what would move it."""
-    return {
-        "name": limit.name,
-        "value": limit.value,
-        "limit": limit.limit,
-        "unit": limit.unit,
-        "slack_fraction": limit.slack_fraction,
-        "binding": limit.binding,
-        "what_would_relax_it": limit.what_would_relax_it,
-    }
-
-
 def _nearest_miss(plan: Plan, answer: _Answer | None) -> Document:
     return {
         "policy": _policy(plan, answer),
         "mode": answer.deployment.mode if answer else None,
         "accelerators": answer.deployment.accelerators if answer else None,
         "usd_per_hour": answer.money.usd_per_hour if answer else None,
-        "missed": [limit_document(limit) for limit in _ranked(plan.missed or (() if answer else plan.limits))],
+        "missed": [asdict(limit) for limit in _ranked(plan.missed or (() if answer else plan.limits))],
     }
 
 

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from planner.records import METRICS, STATISTICS
 from planner.review.diff import flat, unit_of
 from planner.review.explain_rules import Rule, pools, rule_of
 from planner.review.formulas import Formula, formulas
+from planner.review.result import is_number
 
 Document = dict[str, Any]
 Reading = Mapping[str, Any]
 
 SCHEMA_VERSION = 1
 SAME = 1e-9  # relative: how exactly the parts of a formula must give its number
-_METRICS = ("ttft", "itl", "tpot", "e2e")
-_STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9")
 
 
 class UnknownField(LookupError):
@@ -60,7 +60,7 @@ def listed(result: Reading | None = None) -> list[Document]:
     return [
         {"field": field, "value": value, "unit": unit_of(field), "formula": rule.formula if rule else None}
         for field, value in values.items()
-        if _is_number(value)
+        if is_number(value)
         for rule in [rule_of(result, values, field)]
         if rule is not None or field.startswith("inputs.")
     ]
@@ -72,7 +72,7 @@ def listed(result: Reading | None = None) -> list[Document]:
 def resolve(result: Reading, values: Mapping[str, Any], name: str) -> str:
     """The path of a field by its full name, by the name that budgets use, or by an ending that only one has."""
     wanted = name.strip().replace("p99.9", "p99_9")
-    numbers = [field for field, value in values.items() if _is_number(value) or (value is None and _latency(field))]
+    numbers = [field for field, value in values.items() if is_number(value) or (value is None and _latency(field))]
     for candidate in (wanted, *_aliases(wanted)):
         if candidate in numbers:
             return candidate
@@ -85,7 +85,7 @@ def resolve(result: Reading, values: Mapping[str, Any], name: str) -> str:
 def _aliases(name: str) -> Iterator[str]:
     first, _, last = name.partition(".")
     metric = first.removesuffix("_s")
-    if metric in _METRICS and last:
+    if metric in METRICS and last:
         yield f"prediction.{metric}_s.{last}"
     if name.startswith("usd_per_mtok_"):
         yield f"usd_per_mtok.{name.removeprefix('usd_per_mtok_')}"
@@ -98,18 +98,14 @@ def _aliases(name: str) -> Iterator[str]:
 
 
 def _short_names(result: Reading) -> Iterator[str]:
-    for metric in _METRICS:
-        yield from (f"{metric}.{statistic}" for statistic in _STATISTICS)
+    for metric in METRICS:
+        yield from (f"{metric}.{statistic}" for statistic in STATISTICS)
     yield from ("accelerators", "usd_per_hour", "usd_per_mtok_input", "usd_per_mtok_output", "watts")
     yield from (f"utilization.{pool}" for pool in pools(result))
 
 
 def _latency(field: str) -> bool:
-    return field.startswith(tuple(f"prediction.{metric}_s." for metric in _METRICS))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return field.startswith(tuple(f"prediction.{metric}_s." for metric in METRICS))
 
 
 # ---------------------------------------------------------------------------------------------------------------- tree
@@ -145,7 +141,7 @@ def _kind(values: Mapping[str, Any], field: str, rule: Rule | None, value: Any) 
         catalog = field.startswith(("inputs.accelerators", "inputs.engine", "inputs.model"))
         return "catalog" if catalog else "input" if field.startswith("inputs.") else "unnamed"
     numbers = [values.get(part) for part in rule.parts]
-    if rule.compute is None or not _is_number(value) or not all(map(_is_number, numbers)):
+    if rule.compute is None or not is_number(value) or not all(map(is_number, numbers)):
         return "law"
     try:
         made = rule.compute([float(number) for number in numbers if number is not None])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from planner.metrics import POOLS
 from planner.sizing.cost import prompt_share
 
 Reading = Mapping[str, Any]
@@ -39,7 +40,7 @@ class Rule:
 def pools(result: Reading) -> list[str]:
     """Names of the pools of its plan."""
     plan = result["plan"] or {}
-    return [name for name in ("prefill", "decode", "colocated") if name in plan]
+    return [name for name in POOLS if name in plan]
 
 
 def _price(result: Reading, pool: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from planner.metrics import POOLS
+
 Document = dict[str, Any]
 
 _FIELDS = ("accelerator", "replicas", "tp", "pp", "ep", "dp", "max_batch", "token_budget")
-_POOLS = ("prefill", "decode", "colocated")
 
 
 def imported_document(
@@ -41,7 +42,7 @@ def _changes(running: Mapping[str, Any], planned: Mapping[str, Any]) -> Iterator
     for name in ("mode", "accelerators", "usd_per_hour"):
         if running[name] != planned[name]:
             yield {"field": f"plan.{name}", "running": running[name], "planned": planned[name]}
-    for pool in _POOLS:
+    for pool in POOLS:
         before, after = running.get(pool, {}), planned.get(pool, {})
         for name in _FIELDS:
             if before.get(name) != after.get(name):

@@ -49,7 +49,7 @@ def inputs_document(scenario: Scenario, *, deployment: Deployment | None, price_
     """
     return {
         "scenario": scenario.name,
-        "files": [{"path": file.path, "sha256": file.sha256} for file in scenario.inputs],
+        "files": [asdict(file) for file in scenario.inputs],
         "model": _model(scenario.model, scenario),
         "engine": _engine(scenario, deployment),
         "accelerators": [_accelerator(item, price_basis) for item in _candidates(scenario)],

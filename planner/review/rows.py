@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.metrics import POOLS
 from planner.records import METRICS, STATISTICS
 
 Document = Mapping[str, Any]
 Row = dict[str, Any]
 
-POOLS = ("prefill", "decode", "colocated")
 POOL_FIELDS = ("accelerator", "replicas", "tp", "pp", "ep", "dp", "accelerators")
 
 

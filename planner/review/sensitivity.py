@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from planner import __version__
@@ -48,10 +49,6 @@ def sweep_document(found: Sweep) -> Document:
 
 def _head(plan: Plan, basis: str, base: Case) -> Document:
     scenario = plan.scenario
-    targets = [
-        {"metric": target.metric, "statistic": target.statistic, "limit_s": target.limit_s}
-        for target in scenario.targets
-    ]
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "planner", "version": __version__},
@@ -61,7 +58,7 @@ def _head(plan: Plan, basis: str, base: Case) -> Document:
         "price_basis": basis or None,
         "usd_per_hour": plan.money.usd_per_hour if plan.money else None,
         "headroom_fraction": 1.0 - MAX_UTILIZATION,
-        "targets": targets,
+        "targets": [asdict(target) for target in scenario.targets],
         "base": _case(base, base),
     }
 
@@ -143,4 +140,4 @@ def _deployment(deployment: Deployment | None) -> Document | None:
 def _flip(flip: Flip | None) -> Document | None:
     if flip is None:
         return None
-    return {"name": flip.name, "variable": flip.variable, "value": flip.value, "tightest": flip.tightest or None}
+    return {**asdict(flip), "tightest": flip.tightest or None}

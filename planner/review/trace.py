@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def trace_document(
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "planner", "version": __version__},
-        "files": [{"path": file.path, "sha256": file.sha256} for file in files],
+        "files": [asdict(file) for file in files],
         "format": trace.format,
         "requests": int(trace.input_tokens.size),
         "duration_s": None if arrivals is None else arrivals.duration_s,
@@ -56,7 +57,7 @@ def trace_document(
         "length_correlation": _correlation(trace.input_tokens, trace.output_tokens),
         "provider_hit_ratio": _provider(trace),
         "reuse": reuse,
-        "notes": [{"level": note.level, "text": note.text} for note in (*trace.notes, *notes)],
+        "notes": [asdict(note) for note in (*trace.notes, *notes)],
     }
 
 

@@ -35,6 +35,6 @@ def test_nothing_fits_is_exit_code_1(run: Run) -> None:
     assert done.returncode == 1 and done.stdout.startswith("NOTHING FITS")
 
 
-@pytest.mark.parametrize("arguments", [("nowhere.yaml",), (EXAMPLE, "--format", "html")])
+@pytest.mark.parametrize("arguments", [("nowhere.yaml",), (EXAMPLE, "--format", "sarif")])
 def test_bad_input_is_exit_code_2(run: Run, arguments: tuple[str, ...]) -> None:
     assert run("compare", *arguments).returncode == 2

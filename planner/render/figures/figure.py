@@ -12,6 +12,7 @@ from planner.render.svg import stacked
 from planner.render.terminal import bars_text, lines_text
 from planner.render.text import Pen
 from planner.review.inputs import joint_hash
+from planner.review.result import pools
 
 Document = Mapping[str, Any]
 
@@ -82,8 +83,7 @@ def catalog_source(document: Document) -> str:
 def subject(result: Document) -> str:
     """What a picture of a result is about: the model, and where it is served."""
     plan = result["plan"]
-    pools = [plan[name] for name in ("prefill", "decode", "colocated") if name in plan]
-    names = list(dict.fromkeys(pool["accelerator"] for pool in pools))
+    names = list(dict.fromkeys(pool["accelerator"] for _, pool in pools(plan)))
     return f"{result['inputs']['model']['id']} on {plan['accelerators']} {' + '.join(names)}, {plan['mode']}"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +56,17 @@ class Colocated:
     def gaps(self) -> ChunkedGaps | StalledGaps:
         return self.read_gaps()
 
+    def at(self, index: Any) -> Colocated:
+        """The same engine at some of the points: `index` goes to every array as in ``array[index]``."""
+        names = ("stable", "load", "mean_batch", "mean_itl_s", "mixed_share", "residual_s", "behind_s")
+        return replace(
+            self,
+            **{name: getattr(self, name)[index] for name in names},
+            wait=self.wait.at(index),
+            read_own=lambda: self.own_s[index],
+            read_gaps=lambda: at_points(self.gaps, index),
+        )
+
     def itl_quantile_s(self, q: float) -> Floats:
         """q-quantile of the gaps over tokens."""
         return np.where(self.stable, self.gaps.quantile_s(q), np.inf)
@@ -71,6 +83,13 @@ class Colocated:
 
     def _own(self) -> Floats:
         return np.where(self.stable[..., None], self.own_s + self.residual_s[..., None], 1.0)
+
+
+def at_points(record: Any, index: Any) -> Any:
+    """A record of arrays over points, or of such records, at some of the points."""
+    if isinstance(record, np.ndarray):
+        return record[index]
+    return replace(record, **{part.name: at_points(getattr(record, part.name), index) for part in fields(record)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

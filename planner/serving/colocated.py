@@ -44,6 +44,15 @@ class ColocatedLaw:
     law: Colocated | SharedRanks
     prefill_token_s: Floats  # (C, m, w) what one prompt token adds to a step
 
+    def at(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> ColocatedLaw:
+        """The same pool at some of its budgets and replicas."""
+        budgets, replicas = self.budgets[rows], self.replicas[columns]
+        if isinstance(self.law, SharedRanks):
+            return chained_law(self.role, self.mode, budgets, replicas)
+        index = np.ix_(rows, columns)
+        law, token_s = self.law.at(index), self.prefill_token_s[index]
+        return ColocatedLaw(self.role, self.mode, budgets, replicas, law, token_s)
+
     @property
     def workers(self) -> Floats:
         return self.replicas * self.role.batches
@@ -175,17 +184,24 @@ class ColocatedLaw:
 
 
 def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> ColocatedLaw:
-    """Solve the pool at every budget and size.
+    """Solve the pool at every budget and size."""
+    if role.dp > 1:
+        return chained_law(role, mode, budgets, replicas)
+    budget, count = np.asarray(budgets, dtype=float), np.asarray(replicas, dtype=float)
+    law, token_s = linear_law(role, mode, role.traffic.window_requests_per_s, budget, count)
+    return ColocatedLaw(role, mode, budget, count, law, token_s)
+
+
+def linear_law(
+    role: Role, mode: Mode, requests_per_s: Floats, budgets: Floats, replicas: Floats
+) -> tuple[Colocated, Floats]:
+    """The law at (budgets, replicas, requests/s), and what a prompt token adds to a step there.
 
     The forms of QUEUEING §4.2-4.3 want a step that is linear in batch and prompt tokens; the roofline step bends, so
     it is linearized where the pool settles, in a few passes.
     """
-    if role.dp > 1:
-        return chained_law(role, mode, budgets, replicas)
-    traffic = role.traffic
-    rate = np.asarray(traffic.window_requests_per_s)[None, None, :]
-    budget, count = np.asarray(budgets, dtype=float)[:, None, None], np.asarray(replicas, dtype=float)[None, :, None]
-    count = count * role.batches
+    rate, budget = requests_per_s[None, None, :], budgets[:, None, None]
+    count = replicas[None, :, None] * role.batches
     shape = np.broadcast_shapes(rate.shape, budget.shape, count.shape)
     largest = max(role.memory_batch, 2)
     curve = role.decode_curve_s(largest)
@@ -197,7 +213,7 @@ def colocated_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats) -> 
         token_s = _prefill_token_s(role, mode, batch, budget, (base, slope))
         law = _solve(role, mode, rate, base, slope, token_s, budget, count)
         batch = np.where(np.isfinite(law.mean_batch), law.mean_batch, batch)
-    return ColocatedLaw(role, mode, np.asarray(budgets, dtype=float), np.asarray(replicas, dtype=float), law, token_s)
+    return law, token_s
 
 
 def chained_law(role: Role, mode: Mode, budgets: Floats, replicas: Floats, rough: bool = False) -> ColocatedLaw:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from planner.records import Floats, Mode
-from planner.serving.colocated import colocated_law
+from planner.serving.colocated import colocated_law, linear_law
 from planner.serving.colocated_ranks import settles
 from planner.serving.role import Role
 from planner.serving.shared_doubts import bends
@@ -39,8 +37,6 @@ def _most_of_chain(role: Role, replicas: int, rate: float) -> float:
 
 
 def _highest_settled(role: Role, mode: Mode, replicas: int, rates: Floats) -> float:
-    scanned = replace(role.traffic, window_requests_per_s=rates, window_weights=np.full(rates.size, 1.0 / rates.size))
-    budget = np.array([float(role.token_budget)])
-    law = colocated_law(replace(role, traffic=scanned), mode, budget, np.array([float(replicas)])).law
+    law, _ = linear_law(role, mode, rates, np.array([float(role.token_budget)]), np.array([float(replicas)]))
     settled = law.stable[0, 0] & (law.mean_batch[0, 0] <= role.memory_batch)
     return float(rates[settled].max()) if settled.any() else 0.0

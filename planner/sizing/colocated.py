@@ -140,9 +140,8 @@ def _promising(
     if role.dp > 1:
         yield from (chained_law(role, mode, budgets, sizes[at : at + 1], rough=True) for at in range(sizes.size))
         return
-    busiest = np.array([float(role.traffic.window_requests_per_s.max())])
-    peak = replace(role.traffic, window_requests_per_s=busiest, window_weights=np.ones(1))
-    law = colocated_law(replace(role, traffic=peak), mode, budgets, sizes)
+    moving = role.traffic.window_requests_per_s.size > 1
+    law = colocated_law(_at_peak(role) if moving else role, mode, budgets, sizes)
     violation = gap_violation(law, targets)
     if not np.isfinite(violation).any():
         return
@@ -151,6 +150,13 @@ def _promising(
     first = np.where(enough.any(axis=1), enough.argmax(axis=1), sizes.size)
     rows = np.flatnonzero(first <= first.min() + BLOCK)
     for start in range(int(first.min()), sizes.size, BLOCK):
-        yield colocated_law(role, mode, budgets[rows], sizes[start : start + BLOCK])
+        columns = np.arange(start, min(start + BLOCK, sizes.size))
+        yield colocated_law(role, mode, budgets[rows], sizes[columns]) if moving else law.at(rows, columns)
         if not reachable:
             return
+
+
+def _at_peak(role: Role) -> Role:
+    """The same role in its busiest window alone."""
+    busiest = np.array([float(role.traffic.window_requests_per_s.max())])
+    return replace(role, traffic=replace(role.traffic, window_requests_per_s=busiest, window_weights=np.ones(1)))

@@ -231,10 +231,7 @@ def _refuse_infeasible(document: Mapping[str, Any]) -> None:
 def write_directory(out: Path, files: Mapping[str, File], force: bool) -> None:
     """Write all files into a new directory, or none; with `force` an existing directory is replaced.
 
-    Raises
-    ------
-    InputError
-        The directory exists, or cannot be written.
+    Raises InputError when the directory exists, or cannot be written.
     """
     if out.exists() and not force:
         raise InputError([Fault("exists already; give another directory, or --force to replace it", str(out))])

@@ -83,10 +83,7 @@ def check_plots(
 ) -> Plots:
     """What to draw, nothing without a `--plot`. Refuses, before anything is computed, what could not be drawn.
 
-    Raises
-    ------
-    InputError
-        Every unknown kind, ending or file that cannot be written; a PNG without matplotlib.
+    Raises InputError: every unknown kind, ending or file that cannot be written; a PNG without matplotlib.
     """
     from planner.cli.streams import check_out
     from planner.errors import Fault, InputError

@@ -78,10 +78,7 @@ def covering(engine: EngineProfile, coverage: float) -> EngineProfile:
 def document_of(path: Path, catalog: Sequence[Path] | None) -> list[Document]:
     """The result documents in `path`, or the one that its scenario gives.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read as either.
+    Raises InputError when the file cannot be read as either.
     """
     if path.suffix.lower() in _SCENARIO_ENDINGS:
         return [computed(path, catalog)]

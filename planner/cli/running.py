@@ -21,10 +21,7 @@ def imported_result(
 ) -> dict[str, Any]:
     """The result document of what launch files start, with its `imported` part and what `kinds` of figures need.
 
-    Raises
-    ------
-    InputError
-        A file is at fault, or what it starts cannot run.
+    Raises InputError when a file is at fault, or what it starts cannot run.
     """
     from planner.cli.reading import covering
     from planner.errors import Fault, FieldError, InputError

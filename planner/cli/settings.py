@@ -18,10 +18,7 @@ VARIABLE = "PLANNER_CONFIG"
 def apply(context: typer.Context, config: Path | None, verbose: bool) -> None:
     """Make what the project file says the defaults of every command that has such an option.
 
-    Raises
-    ------
-    InputError
-        The file that is named does not exist, or a project file is at fault.
+    Raises InputError when the file that is named does not exist, or a project file is at fault.
     """
     from planner.files.settings import load_settings, nearest_settings
 

@@ -60,10 +60,7 @@ def write_result(render: Callable[[Screen], str], out: Path | None) -> None:
 
     A reader of stdout that leaves early changes no answer: the rest is dropped, and the exit code stays what it is.
 
-    Raises
-    ------
-    InputError
-        There is no stdout, or `out` cannot be written.
+    Raises InputError when there is no stdout, or `out` cannot be written.
     """
     if out is not None:
         write_file(render(Screen()), out)
@@ -97,10 +94,7 @@ _DEVICES = (Path("/dev"), Path("/proc"))
 def check_out(out: Path | None, inputs: Sequence[Path] = ()) -> None:
     """Refuse, before anything is computed, an `--out` that cannot be written or that would replace an input.
 
-    Raises
-    ------
-    InputError
-        A folder, a folder that is missing or may not be written, a file that is read by the same run.
+    Raises InputError: a folder, a folder that is missing or may not be written, a file that is read by the same run.
     """
     if out is None:
         return
@@ -155,10 +149,7 @@ def _is_stream(out: Path) -> bool:
 def write_file(text: str | bytes, out: Path) -> None:
     """Write a file as a whole or not at all; through devices and pipes; behind symbolic links, which stay.
 
-    Raises
-    ------
-    InputError
-        It cannot be written.
+    Raises InputError when it cannot be written.
     """
     check_out(out)
     data = text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")

@@ -27,10 +27,7 @@ _BEYOND_READING = "is nested too deeply, or holds a date or a number that cannot
 def read_statistics(path: Path) -> tuple[Benchmark, ...]:
     """The runs of a benchmark's result file, or of `planner simulate --format json`, each under a name.
 
-    Raises
-    ------
-    InputError
-        The file is none of those that are known, or holds no latency.
+    Raises InputError when the file is none of those that are known, or holds no latency.
     """
     runs = _runs(decode(read_bytes(path, MOST_BYTES), str(path)), path)
     usable = [run for run in runs if any(run.seconds.values())]
@@ -48,10 +45,7 @@ def read_benchmark(path: Path, clients: float = math.nan) -> tuple[Measurement, 
     Times are medians where the file has them, else means. What a file does not hold (engine, accelerator, split) is
     empty, and `deployment` is None; `clients` in flight stand in where a file holds no number of them.
 
-    Raises
-    ------
-    InputError
-        The file is none of these, or holds no run with a TPOT, lengths and requests in flight.
+    Raises InputError when the file is none of these, or holds no run with a TPOT, lengths and requests in flight.
     """
     text = decode(read_bytes(path, MOST_BYTES), str(path))
     if path.suffix == ".csv" and set(NEEDED) <= set(text.partition("\n")[0].rstrip("\r").split(",")):

@@ -100,10 +100,7 @@ class Catalog:
     extra_dirs : sequence of Path
         Folders, or single YAML files, of the user; the first one that holds an id wins over the shipped file.
 
-    Raises
-    ------
-    InputError
-        When an extra folder does not exist.
+    Raises InputError when an extra folder does not exist.
     """
 
     def __init__(self, extra_dirs: Sequence[Path] = ()) -> None:
@@ -279,23 +276,14 @@ class Catalog:
 
 
 def listing(extra_dirs: Sequence[Path] = ()) -> tuple[Listed, ...]:
-    """Every accelerator in short, by id. Loads no array library.
-
-    Raises
-    ------
-    InputError
-        A file is malformed.
-    """
+    """Every accelerator in short, by id. Loads no array library. Raises InputError when a file is malformed."""
     return Catalog(extra_dirs).listing()
 
 
 def shipped_folder() -> Path:
     """The catalog that comes with the program: inside the package in a wheel, else beside it.
 
-    Raises
-    ------
-    FileNotFoundError
-        Neither exists, so the installation is broken.
+    Raises FileNotFoundError when neither exists, so the installation is broken.
     """
     for folder in (_PACKAGE / "hardware", _PACKAGE.parent / "hardware"):
         if (folder / "accelerators").is_dir():

@@ -85,10 +85,7 @@ def release(version: str) -> tuple[int, ...]:
 def at_version(engine: EngineProfile, version: str) -> EngineProfile:
     """The profile of one version of an engine: the memory rule of older ones, the current rules within a minor release.
 
-    Raises
-    ------
-    InputError
-        Nothing is known of that version.
+    Raises InputError when nothing is known of that version.
     """
     wanted = release(version)
     known = [release(part) for part in engine.version.split(" to ")]

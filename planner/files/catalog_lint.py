@@ -73,10 +73,7 @@ def lint(folder: Path) -> tuple[Fault, ...]:
     Faults of reading (keys, units, shapes of model files), values without a source, peaks, sizes and rates that known
     hardware contradicts, and a generation that falls behind the one before it.
 
-    Raises
-    ------
-    InputError
-        When there is no such folder.
+    Raises InputError when there is no such folder.
     """
     catalog = Catalog((folder,))
     found = [fault for fault in catalog.faults() if _inside(fault.path, folder)]
@@ -95,10 +92,7 @@ def lint(folder: Path) -> tuple[Fault, ...]:
 def lint_all(paths: Sequence[Path]) -> tuple[Fault, ...]:
     """As `lint`, of several folders or files; a file is judged among those of its catalog.
 
-    Raises
-    ------
-    InputError
-        With every path that does not exist.
+    Raises InputError with every path that does not exist.
     """
     missing = [Fault("no such file or folder", str(path)) for path in paths if not path.exists()]
     if missing:

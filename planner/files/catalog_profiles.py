@@ -34,13 +34,7 @@ _SCHEDULING = ("mixed", "prefill-first", "whole-prompt")
 
 
 def read_engine(document: Document, stem: str) -> EngineProfile:
-    """The engine profile of `document`.
-
-    Raises
-    ------
-    InputError
-        With every fault of the file.
-    """
+    """The engine profile of `document`. Raises InputError with every fault of the file."""
     faults: list[Fault] = []
     fields = Fields(document, faults)
     fields.text("kind", choices=("engine",))

@@ -49,10 +49,7 @@ _CHOICES = {"dtype": _DTYPES, "engine": _ENGINES, "kv_dtype": ("", *_DTYPES), "t
 def read_accelerator(document: Document, stem: str) -> tuple[Accelerator, str]:
     """The accelerator of `document` without fits, and the id whose fits it asks to borrow ("" when it names none).
 
-    Raises
-    ------
-    InputError
-        With every fault of the file: missing or unknown keys, wrong units, values of zero.
+    Raises InputError with every fault of the file: missing or unknown keys, wrong units, values of zero.
     """
     faults: list[Fault] = []
     fields = Fields(document, faults)
@@ -122,10 +119,7 @@ def _with_assumed(provenance: dict[str, Provenance]) -> dict[str, Provenance]:
 def read_fits(document: Document, stem: str) -> tuple[OperatorFit, ...]:
     """The operator fits of an efficiency file: per operator one table with named columns.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file: unknown columns, rows of another length, values past physics.
+    Raises InputError with every fault of the file: unknown columns, rows of another length, values past physics.
     """
     faults: list[Fault] = []
     fields = Fields(document, faults)

@@ -79,12 +79,9 @@ def shape_from_config(config: Mapping[str, Any], model_id: str) -> ModelShape:
     model_id
         What to call the model; it decides nothing else.
 
-    Raises
-    ------
-    InputError
-        Every reason why the file does not describe a decoder that can be counted: missing or impossible sizes, an
-        adapter, an encoder, features that are not understood; for those with a file to describe the model by hand.
-        Nothing is filled in silently: what a family's config class takes for granted is listed in `config_families`.
+    Raises InputError: every reason why the file does not describe a decoder that can be counted: missing or impossible
+    sizes, an adapter, an encoder, features that are not understood; for those with a file to describe the model by
+    hand. Nothing is filled in silently: what a family's config class takes for granted is listed in `config_families`.
     """
     _refuse_other_files(config)
     levels = _levels(config)

@@ -55,10 +55,7 @@ class Running:
 def read_launch_files(paths: Sequence[Path]) -> list[Running]:
     """The pools that files, or folders of files, start.
 
-    Raises
-    ------
-    InputError
-        A file cannot be read, is no script or manifest, or none starts an engine.
+    Raises InputError when a file cannot be read, is no script or manifest, or none starts an engine.
     """
     files = [file for path in paths for file in _files(path)]
     engine_files = {file: text for file in files if (text := _engine_file(file)) is not None}

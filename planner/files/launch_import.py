@@ -38,10 +38,7 @@ def as_scenario(
     products : mapping
         From the name under which clusters label an accelerator to its id.
 
-    Raises
-    ------
-    InputError
-        The files start several engines, half a deployment, or pools that are no one deployment.
+    Raises InputError when the files start several engines, half a deployment, or pools that are no one deployment.
     """
     reader = _Reader(scenario, running, ", ".join(str(path) for path in paths), engine, accelerator, products)
     return reader.imported()

@@ -47,10 +47,7 @@ def fixed(tokens: float) -> Marginal:
 def from_mean_scv(mean: float, scv: float) -> Marginal:
     """The lognormal with this mean and squared coefficient of variation: sigma^2 = ln(1 + scv).
 
-    Raises
-    ------
-    ValueError
-        When `scv` is above 200.
+    Raises ValueError when `scv` is above 200.
     """
     if scv > MOST_SCV:
         raise ValueError(f"scv {scv:g} is wider than any length law that can be sized; want at most {MOST_SCV:g}")
@@ -61,10 +58,7 @@ def from_mean_scv(mean: float, scv: float) -> Marginal:
 def from_mean_p99(mean: float, p99: float) -> Marginal:
     """The lognormal with this mean and 99th percentile: sigma = z - sqrt(z^2 - 2 ln(p99 / mean)), z = 2.326.
 
-    Raises
-    ------
-    ValueError
-        When p99 is below the mean, or above 14.97 times the mean, where no lognormal has both.
+    Raises ValueError when p99 is below the mean, or above 14.97 times the mean, where no lognormal has both.
     """
     if p99 < mean:
         raise ValueError(f"p99 {p99:g} is below the mean {mean:g}")
@@ -80,10 +74,7 @@ def from_mean_p99(mean: float, p99: float) -> Marginal:
 def from_p50_p99(p50: float, p99: float) -> Marginal:
     """The lognormal with this median and 99th percentile: sigma = ln(p99 / p50) / 2.326.
 
-    Raises
-    ------
-    ValueError
-        When p99 is below p50, or the law they give has an scv above 200.
+    Raises ValueError when p99 is below p50, or the law they give has an scv above 200.
     """
     if p99 < p50:
         raise ValueError(f"p99 {p99:g} is below p50 {p50:g}")

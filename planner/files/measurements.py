@@ -22,10 +22,7 @@ _UNIFORM_MEAN = 0.9  # lengths drawn evenly from [0.8 L, L]
 def read_table(path: Path) -> tuple[Measurement, ...]:
     """The runs of a table in CSV, one a row (columns: docs/accuracy.md).
 
-    Raises
-    ------
-    InputError
-        Missing columns, and every cell that is not the number it must be, with its line.
+    Raises InputError: missing columns, and every cell that is not the number it must be, with its line.
     """
     text = decode(read_bytes(path, MOST_BYTES), str(path))
     lines = csv.DictReader(io.StringIO(text))

@@ -50,10 +50,7 @@ class ModelSummary:
 def read_model(path: Path, stem: str) -> ModelShape:
     """The shape in the model file at `path`, whose id is `stem` with "--" for "/".
 
-    Raises
-    ------
-    InputError
-        With every fault of the file: missing or unknown keys, sizes that are not whole numbers.
+    Raises InputError with every fault of the file: missing or unknown keys, sizes that are not whole numbers.
     """
     from planner.records import ModelShape
 

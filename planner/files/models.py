@@ -87,10 +87,7 @@ def load_model(reference: str, base_dir: Path, catalog_dirs: Sequence[Path] = ()
     catalog_dirs
         The user's catalog folders; the first one that holds an id wins.
 
-    Raises
-    ------
-    InputError
-        Nothing fits (with the nearest id), or the file that fits cannot be used.
+    Raises InputError when nothing fits (with the nearest id), or the file that fits cannot be used.
     """
     if not reference.strip():
         raise InputError("names no model; give a catalog id or the path of a config.json")
@@ -160,10 +157,7 @@ def model_paths(catalog_dirs: Sequence[Path] = ()) -> dict[str, Path]:
 def shipped_folder() -> Path:
     """The models that come with the program.
 
-    Raises
-    ------
-    FileNotFoundError
-        There are none, so the installation is broken.
+    Raises FileNotFoundError: there are none, so the installation is broken.
     """
     for folder in (_PACKAGE / "models", _PACKAGE.parent / "models"):
         if folder.is_dir():

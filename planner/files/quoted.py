@@ -60,10 +60,8 @@ def read_cost_sheet(path: Path, accelerator_id: Callable[[str], str | None]) -> 
     `accelerator_id` gives the id of a name, None for an unknown one. With `currency: {EUR: 1.09 USD}` prices may be
     written in that currency.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file: unknown keys or accelerators, prices without a unit or in another currency.
+    Raises InputError with every fault of the file: unknown keys or accelerators, prices without a unit or in another
+    currency.
     """
     document = load(path)
     faults: list[Fault] = []
@@ -136,10 +134,8 @@ def given(value: float, path: Path) -> Quoted:
 def read_sheet(path: Path, kinds: Mapping[str, str]) -> dict[str, Quoted]:
     """Every key of `kinds` (a kind of `planner.units` each) as a value with its range.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file: keys missing or unknown, wrong units, ranges that do not hold the value.
+    Raises InputError with every fault of the file: keys missing or unknown, wrong units, ranges that do not hold the
+    value.
     """
     document = load(path)
     faults: list[Fault] = []

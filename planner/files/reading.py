@@ -12,10 +12,7 @@ from planner.errors import Fault, InputError
 def read_bytes(path: Path, most_bytes: int) -> bytes:
     """The content of `path`.
 
-    Raises
-    ------
-    InputError
-        When there is no such file, it is a folder, it cannot be read, or it is larger than `most_bytes`.
+    Raises InputError when there is no such file, it is a folder, it cannot be read, or it is larger than `most_bytes`.
     """
     try:
         if path.is_dir():
@@ -36,10 +33,7 @@ def read_bytes(path: Path, most_bytes: int) -> bytes:
 def decode(data: bytes, path: str) -> str:
     """`data` as text without a byte order mark.
 
-    Raises
-    ------
-    InputError
-        When it is binary or not UTF-8, with the line and column of the first bad byte.
+    Raises InputError when it is binary or not UTF-8, with the line and column of the first bad byte.
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError([Fault("is UTF-16 text; save it as UTF-8", path, 1, 1)])

@@ -27,11 +27,8 @@ _GATE = {"results": list, "broken": list, "summary": dict, "verdict": str}
 def load_result(path: Path) -> Document:
     """Read a result that `--format json` wrote.
 
-    Raises
-    ------
-    InputError
-        No file, not JSON (with line and column), no result of this program, or of another `schema_version`; says how
-        to write it anew.
+    Raises InputError: no file, not JSON (with line and column), no result of this program, or of another
+    `schema_version`; says how to write it anew.
     """
     text = decode(read_bytes(path, MOST_BYTES), str(path))
     try:
@@ -101,10 +98,7 @@ def believed_whole(*paths: Path) -> Iterator[None]:
 
     A file may say anything inside, and only its outer parts are checked when it is read.
 
-    Raises
-    ------
-    InputError
-        The parts were not what a result has.
+    Raises InputError: the parts were not what a result has.
     """
     try:
         yield

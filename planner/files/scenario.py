@@ -72,10 +72,7 @@ def load_scenario(
     judge : callable
         Says what the given deployment cannot be (`planner.serving.refusals`), so that it is reported with the rest.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file, its trace and its model, each with file, line and column.
+    Raises InputError with every fault of the file, its trace and its model, each with file, line and column.
     """
     return _read(yamlfile.load(path, keep_faults=True), path, catalog_dirs, open_catalog, judge)
 

@@ -51,10 +51,7 @@ def nearest_settings(start: Path) -> Path | None:
 def load_settings(path: Path) -> Settings:
     """Read a project file.
 
-    Raises
-    ------
-    InputError
-        With every fault: unknown keys, folders that do not exist, no such format.
+    Raises InputError with every fault: unknown keys, folders that do not exist, no such format.
     """
     from planner.files.yamlfile import load
 

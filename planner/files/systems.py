@@ -62,10 +62,7 @@ class Parts:
 def read_system(document: Document, stem: str, parts: Parts) -> System:
     """The system of `document`.
 
-    Raises
-    ------
-    InputError
-        With every fault of the file: an unknown part, hosts that do not divide the accelerators.
+    Raises InputError with every fault of the file: an unknown part, hosts that do not divide the accelerators.
     """
     fields = Fields(document, [])
     fields.text("kind", choices=("system",))

@@ -101,12 +101,9 @@ def load(path: Path, *, keep_faults: bool = False) -> Document:
     With `keep_faults`, values that cannot be read and keys that stand twice do not end the reading: they are in
     `Document.faults`, for a reader that reports them together with its own.
 
-    Raises
-    ------
-    InputError
-        Missing, a folder, unreadable, over 10 MB, binary, not UTF-8, not YAML, empty, more than one document, nested
-        deeper than 40, duplicate keys, numbers that are not finite or have a leading zero, tags, aliases that expand to
-        more than 100,000 values or contain themselves. Each fault has a line and a column.
+    Raises InputError: missing, a folder, unreadable, over 10 MB, binary, not UTF-8, not YAML, empty, more than one
+    document, nested deeper than 40, duplicate keys, numbers that are not finite or have a leading zero, tags, aliases
+    that expand to more than 100,000 values or contain themselves. Each fault has a line and a column.
     """
     return parse(read_bytes(path, MOST_BYTES), str(path), keep_faults=keep_faults)
 

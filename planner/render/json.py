@@ -10,9 +10,6 @@ from typing import Any
 def to_json(document: Mapping[str, Any]) -> str:
     """Return the document as indented ASCII-safe JSON with a final newline.
 
-    Raises
-    ------
-    ValueError
-        When a number is not finite: JSON has no infinity, and a reader would fail far from here.
+    Raises ValueError when a number is not finite: JSON has no infinity, and a reader would fail far from here.
     """
     return json.dumps(document, allow_nan=False, indent=2) + "\n"

@@ -125,10 +125,7 @@ def model_document(shape: ModelShape, kv_dtype: str, budget_bytes: float | None 
 
     With `budget_bytes`, `tokens_for` is the longest sequence whose cache they hold; None when every length fits.
 
-    Raises
-    ------
-    FieldError
-        ``kv_cache`` for a KV format that no cache has.
+    Raises FieldError: ``kv_cache`` for a KV format that no cache has.
     """
     counted = parameters(shape)
     windows = {_window(kind.mixer) for kind in shape.layers} - {0}

@@ -34,13 +34,7 @@ class UnknownField(LookupError):
 
 
 def explain_document(result: Reading, name: str) -> Document:
-    """Return the tree behind one number of a result document.
-
-    Raises
-    ------
-    UnknownField
-        The result has no such number.
-    """
+    """Return the tree behind one number of a result document. Raises UnknownField: the result has no such number."""
     values = flat(result)
     field = resolve(result, values, name)
     return {

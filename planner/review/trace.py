@@ -34,10 +34,7 @@ def trace_document(
     files : what the trace was read from.
     capacities : in blocks, for the hit curve; None for 20 log-spaced ones.
 
-    Raises
-    ------
-    ValueError
-        When capacities are asked of a trace without blocks.
+    Raises ValueError when capacities are asked of a trace without blocks.
     """
     if trace.blocks is None and capacities is not None:
         raise ValueError(f"a {trace.format} trace has no block ids, so it has no hit curve")

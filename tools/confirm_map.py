@@ -94,6 +94,12 @@ class Confirmed:
         return abs(self.ratio(True) / self.ratio(False) - 1.0)
 
     @property
+    def off_points(self) -> float:
+        """The difference of what the cheaper family saves, in percent of what the dearer one costs."""
+        saved = [(ratio - 1.0) / max(ratio, 1.0) for ratio in (self.ratio(False), self.ratio(True))]
+        return 100.0 * abs(saved[1] - saved[0])
+
+    @property
     def edge(self) -> bool:
         """Whether a target hardly leaves room for any wait: there a percent of TTFT is several of load."""
         return max(self.one.idle_fraction, self.two.idle_fraction) > EDGE
@@ -236,9 +242,12 @@ def summary(found: Sequence[Confirmed]) -> str:
     ties = sum(one.tie for one in other)
     told = f"; of the other {len(other)} the map calls {ties} a tie" if other else ""
     near = np.array([one.edge for one in found])
+    points = np.array([one.off_points for one in found])
     parts = (
         f"The same winner in {len(found) - len(other)} of {len(found)} cells{told}.",
         f"The ratio of costs is within 10 % in {np.sum(off <= 0.1)}, half of them within {100 * np.median(off):.0f} %.",
+        "What the cheaper family saves, in percent of what the dearer one costs, is within 10 points in",
+        f"{np.sum(points <= 10.0)}, the worst {points.max():.0f} points off.",
         f"In {np.sum(near)} cells (~) a lone request already takes more than {100 * EDGE:.0f} % of the TTFT target,",
         f"so that a percent of time is several of load: {np.sum(off[near] <= 0.1)} of those are within 10 %,",
         f"the worst {100 * off[near].max(initial=0.0):.0f} % off;",

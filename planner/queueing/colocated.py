@@ -49,6 +49,7 @@ class _ChunkedEngine:
     budget: Floats  # C
     lengths: ServiceLaw
     stretch: Floats  # on every length
+    claims: Floats  # what a token of each prompt takes over a mean one, (points, atoms)
     slowdown: Floats | float = 1.0  # mean gap over what the shares of steps say
 
     @property
@@ -160,6 +161,9 @@ class _ChunkedEngine:
         order = np.argsort(last, axis=-1)
         partial = self.token_s[..., None] * np.take_along_axis(last, order, axis=-1)
         added = tuple(self.token_s**order * self.lengths.moment(order) for order in (1, 2))
+        full = point.decode_step_s[..., None] + self.token_s[..., None] * room * self.claims
+        longest = np.argsort(full, axis=-1)
+        tokens = np.broadcast_to(self.lengths.weights * self.lengths.values_s / self.lengths.mean_s, full.shape)
         fits = (lengths <= room) @ self.lengths.weights >= _NEARLY_ALL
         steps = point.mixed_per_s / point.steps_per_s
         return ChunkedGaps(
@@ -167,7 +171,8 @@ class _ChunkedEngine:
             decode_share=1.0 - mixed_share,
             full_share=more * np.maximum(0.0, point.mixed_per_s - point.last_per_s) / point.steps_per_s,
             decode_s=point.decode_step_s,
-            full_s=point.full_step_s,
+            full_s=np.take_along_axis(full, longest, axis=-1),
+            full_weights=np.take_along_axis(tokens, longest, axis=-1),
             mixed_s=self.mixed_step_s(point),
             decode_slope_s=self.sequence_s,
             full_slope_s=self.sequence_s - self.token_s,
@@ -189,6 +194,7 @@ def chunked(
     replicas: ArrayLike = 1,
     counted_others: float = 1.0,
     input_stretch: ArrayLike = 1.0,
+    token_claims: ArrayLike = 1.0,
 ) -> Colocated:
     """Chunked prefill: every step decodes first and fills the rest of its token budget with prompts (QUEUEING §4.2).
 
@@ -203,7 +209,8 @@ def chunked(
     ----------
     arrivals_per_s : to all replicas together, >= 0.   mean_output_tokens : >= 1.   token_budget : tokens per step.
     input_tokens, input_weights : one law of prompt lengths, shape (atoms,), tokens > 0.   input_stretch : on all of
-        them, point by point.
+        them, point by point.   token_claims : what a token of each prompt takes over a mean one,
+        (..., atoms): those of long prompts attend to more, so steps that they fill last longer.
     counted_others : share of the decoding requests that the router counts beside prompts; 0: it goes by prompts alone.
     The others broadcast to the points' shape.
 
@@ -223,7 +230,8 @@ def chunked(
         input_stretch,
         replicas,
     )
-    engine = _ChunkedEngine(rates / counts, outputs, a, c, e, budget, lengths, stretch)
+    claims = np.broadcast_to(np.asarray(token_claims, dtype=float), (*rates.shape, lengths.values_s.size))
+    engine = _ChunkedEngine(rates / counts, outputs, a, c, e, budget, lengths, stretch, claims)
     point = engine.settle()
     for _ in range(PASSES):
         stable, load = engine.stable(point), engine.load(point)

@@ -80,13 +80,14 @@ class ChunkedGaps:
     """Decode steps, steps that carry the last chunk of a prompt, and steps filled up to the budget.
 
     `mixed_s` is a step that prefills, on average. `partial_s` is (points, atoms), ascending, with weights of the same
-    shape; slopes are seconds per request in the batch.
+    shape; `full_s` likewise, by the prompt that fills the step; slopes are seconds per request in the batch.
     """
 
     decode_share: Floats
     full_share: Floats
     decode_s: Floats
     full_s: Floats
+    full_weights: Floats
     mixed_s: Floats
     decode_slope_s: Floats
     full_slope_s: Floats
@@ -111,18 +112,24 @@ class ChunkedGaps:
     def _chunk_quantile_s(self, q: float) -> Floats:
         level = float(checked_level(q))
         bottom, top = self.decode_share, 1.0 - self.full_share
-        least = np.where(top > bottom, self.partial_s[..., 0], self.full_s)
+        least = np.where(top > bottom, self.partial_s[..., 0], self.full_s[..., 0])
         decode = self.decode_s + self.decode_slope_s * self.batch.excess(level / np.maximum(bottom, 1e-12))
         # where a request takes more from the prefill of a full step than it adds, small batches make long steps
         full_level = np.where(self.full_slope_s >= 0.0, level, 1.0 - level)
-        full = self.full_s + self.full_slope_s * self.batch.excess(full_level)
+        inside = np.clip((level - top) / np.maximum(1.0 - top, 1e-12), 0.0, 1.0)
+        full = _atom(self.full_s, self.full_weights, inside) + self.full_slope_s * self.batch.excess(full_level)
         part = np.clip((level - bottom) / np.maximum(top - bottom, 1e-12), 0.0, 1.0)
-        index = np.sum(np.cumsum(self.partial_weights, axis=-1) < part[..., None] - 1e-9, axis=-1)
-        index = np.minimum(index, self.partial_s.shape[-1] - 1)
-        partial = np.take_along_axis(self.partial_s, index[..., None], axis=-1)[..., 0]
+        partial = _atom(self.partial_s, self.partial_weights, part)
         return np.where(
             level <= bottom, np.minimum(decode, least), np.where(level > top, np.maximum(full, partial), partial)
         )
+
+
+def _atom(values: Floats, weights: Floats, level: Floats) -> Floats:
+    """The quantile at `level` of ascending atoms along the last axis."""
+    index = np.sum(np.cumsum(weights, axis=-1) < level[..., None] - 1e-9, axis=-1)
+    index = np.minimum(index, values.shape[-1] - 1)
+    return np.take_along_axis(values, index[..., None], axis=-1)[..., 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

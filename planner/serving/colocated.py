@@ -276,4 +276,6 @@ def _solve(
     if mode == "colocated-whole-prompt":
         steps = (base, slope, token_s, count + 0.0 * budget)
         return whole_prompt(rate, role.whole_work_tokens, *laws, *steps, role.counted_others)
-    return chunked(rate, role.chunk_work_tokens, *laws, base, slope, token_s, budget, count, role.counted_others)
+    work = role.chunk_work_tokens
+    claims = work / traffic.new_tokens
+    return chunked(rate, work, *laws, base, slope, token_s, budget, count, role.counted_others, token_claims=claims)

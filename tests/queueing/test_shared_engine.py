@@ -178,7 +178,7 @@ def test_gaps_of_short_prompts_under_a_large_budget():
 @settings(max_examples=200, deadline=None)
 def test_the_settled_batch_leads_to_itself_or_prefill_takes_all_time(rate, outputs, budget, steps):
     points = (np.array([value]) for value in (rate, outputs, *steps, budget))
-    law = _ChunkedEngine(*points, PROMPTS, np.array([1000.0 / PROMPTS.mean_s]))
+    law = _ChunkedEngine(*points, PROMPTS, np.array([1000.0 / PROMPTS.mean_s]), np.ones(1))
     point = law.settle()
     assert 0.0 <= point.batch[0] <= budget
     if law.stable(point)[0]:

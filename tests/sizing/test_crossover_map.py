@@ -106,21 +106,19 @@ def test_a_faster_nic_never_hurts_two_pools_and_leaves_one_pool_alone(tokens: fl
     assert len(set(found["colocated-chunked"])) == 1
 
 
-WORKER_USD_PER_HOUR = 1.31  # of one h100-sxm
 LIMITS_S = [0.012, 0.015, 0.02, 0.025, 0.033, 0.05, 0.076, 0.1, 0.17, 0.3]
 
 
 @settings(max_examples=6, deadline=None)
 @given(st.floats(200.0, 20000.0), st.floats(1.0, 60.0))
 @example(16972.0, 36.4)
+@example(17348.0, 23.78)  # the fewest workers that decode hold first tokens up too long, and so did one more
 @example(4188.0, 10.85)  # 3.9 USD/h at 50 ms and 5.2 at 76 once, when only the best few budgets of each were tried
 def test_a_looser_itl_target_never_hurts(tokens: float, rate: float) -> None:
     count = len(LIMITS_S)
     found = costs(question(), {"input_tokens": [tokens] * count, "rate": [rate] * count, "itl": LIMITS_S})
-    for name in ("colocated-chunked", "colocated-whole-prompt"):
-        assert all(after <= before for before, after in pairwise(found[name])), name
-    # fewer workers that decode hold first tokens up longer; they are tried with one more
-    assert all(after <= before + WORKER_USD_PER_HOUR for before, after in pairwise(found["disaggregated"]))
+    for name, usd in found.items():
+        assert all(after <= before + 1e-9 for before, after in pairwise(usd)), name
 
 
 @settings(max_examples=4, deadline=None)

@@ -24,6 +24,7 @@ from planner.sizing.crossover.workers import Shape
 
 MINIMA = 12  # service laws whose least residuals are integrated; the others take those of the nearest
 _FEW = np.unique(np.round(np.concatenate([np.arange(1.0, 17.0), np.geomspace(17.0, 512.0, 18)])))  # counts integrated
+EXTRA_WORKERS = (0, 1, 2, 3)  # that decode: the fewest that keep the gaps hold first tokens up longest
 MORE_WORKERS = 4.0  # a pool is tried up to so many times the size that its load needs, and 16 more
 QUANTILE_SIGMAS = {"p50": 0.0, "p90": 1.2816, "p95": 1.6449, "p99": 2.3263, "p99_9": 3.0902}
 
@@ -308,7 +309,7 @@ class Pair:
 def disaggregated(cells: Cells, prefill: Sequence[Shape], decode: Sequence[Shape]) -> Bought:
     """The cheapest pair of pools in every cell."""
     scenario = cells.scenario
-    extra = (0,) if "integers" in cells.without else (0, 1)
+    extra = (0,) if "integers" in cells.without else EXTRA_WORKERS
     seconds = [decode_pool(cells, shape, more) for shape in decode for more in extra]
     queues = [service_moments(first.service_s, cells.laws.weights) for first in prefill]
     pairs = [

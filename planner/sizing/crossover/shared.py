@@ -269,7 +269,10 @@ class SharedPool:
         others = shape.role.counted_others
         if self.mode == "colocated-whole-prompt":
             return whole_prompt(rate, *lengths, base, slope, token_s, replicas, others, stretch)
-        return chunked(rate, *lengths, base, slope, token_s, self.budgets[budget], replicas, others, stretch)
+        claims = shape.token_claims[rows]
+        law = chunked(rate, *lengths, base, slope, token_s, self.budgets[budget], replicas, others, stretch, claims)
+        more_s = (claims - 1.0) * laws.relative_tokens * (token_s * stretch)[:, None]
+        return replace(law, read_own=lambda: law.own_s + more_s)
 
     def _tangent(self, rows: Integers, batch: Floats) -> tuple[Floats, Floats]:
         low, high = np.maximum(0.75 * batch, 1.0), 1.25 * batch + 1.0

@@ -13,7 +13,7 @@ from planner.errors import FieldError
 from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
 from planner.records import Floats, Pool, Scenario
-from planner.roofline.steps import decode_s, prefill_s
+from planner.roofline.steps import decode_s, mixed_s, prefill_s
 from planner.roofline.worker import Worker
 from planner.serving.ranks import prefill_lockstep
 from planner.serving.role import MEMORY_QUANTILE, Role, RoleName, build_role
@@ -51,6 +51,16 @@ class Shape:
             return np.stack([steps.work_s for steps in self._lockstep])
         time = prefill_s(self.worker, tokens, self.role.token_budget, busy_ranks=dp, cached_tokens=cached)
         return np.asarray(time.total_s)
+
+    @cached_property
+    def token_claims(self) -> Floats:
+        """What a token of each prompt adds to a full step over that of a mean token, [laws, atoms]."""
+        laws, tokens = self.laws, self.laws.input_tokens
+        cached = np.minimum(self.hit_fraction[:, None] * tokens, np.maximum(tokens - 1.0, 0.0))
+        context, budget = laws.context[0][:, None], float(self.role.token_budget)
+        full = mixed_s(self.worker, np.ones_like(tokens), context, budget, tokens, cached_tokens=cached).total_s
+        added = np.maximum(np.asarray(full) - decode_s(self.worker, 1.0, context).total_s, 1e-12)
+        return np.asarray(added / ((tokens * added) @ laws.weights / laws.mean_input_tokens)[:, None])
 
     @property
     def _in_step(self) -> bool:

@@ -16,6 +16,7 @@ _HINTS = get_type_hints(ConnectorRule)
 _TPS, _ABOVE = get_args(_HINTS["tp"]), get_args(_HINTS["prefill_tp_above_decode"])
 _DECODE_PPS = get_args(_HINTS["decode_pp"])
 _KV8 = get_args(get_type_hints(EngineProfile)["kv8_needs_fp8_units"])
+_TIERS_HOLD = get_args(get_type_hints(EngineProfile)["tiers_hold"])
 
 
 def read_launch_rules(fields: Fields, memory_rule: Callable[[Fields], MemoryRule]) -> dict[str, Any]:
@@ -26,6 +27,7 @@ def read_launch_rules(fields: Fields, memory_rule: Callable[[Fields], MemoryRule
         "connector": next(iter(connectors), ""),
         "refused_mixers": frozenset(fields.text("refused_mixers").split()),
         "kv8_needs_fp8_units": fields.text("kv8_needs_fp8_units", "never", _KV8),
+        "tiers_hold": fields.text("tiers_hold", "everything", _TIERS_HOLD),
         "device_defaults": _device_defaults(fields),
         "older": _older(fields, memory_rule),
         "decode_reserved_tokens": fields.count("decode_reserved_tokens") or 0,

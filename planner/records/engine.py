@@ -117,4 +117,5 @@ class EngineProfile:
     kv8_needs_fp8_units: Literal["never", "latent", "always"] = "never"  # for which attention an 8-bit cache does
     device_defaults: tuple[DeviceDefault, ...] = ()  # largest memory first
     older: tuple[OlderRule, ...] = ()  # oldest first
+    tiers_hold: Literal["everything", "prompts"] = "everything"  # KV below the accelerators; prompts: no answers
     decode_reserved_tokens: int = 0  # of KV that a decode pool keeps free for each request, running or on its way

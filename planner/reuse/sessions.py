@@ -227,16 +227,21 @@ class _Stream:
         """Chance that somebody used the shared prompt within the window."""
         return -expm1(-self.turns_per_s * users * window_s)
 
-    def found(self, windows_s: Sequence[float | None], sizes: Floats, users: float, block_tokens: int) -> Floats:
+    def found(
+        self, windows_s: Sequence[float | None], answers: Sequence[bool], sizes: Floats, users: float, block_tokens: int
+    ) -> Floats:
         """Rows of prompt, output, chance and the cached tokens within each window; atoms are sizes x turns x outcomes.
 
         A turn finds all of the turn before, or the shared prompt, or nothing; the first turn never finds all. The
-        order of windows is kept: who finds something within one finds it within every wider one.
+        order of windows is kept: who finds something within one finds it within every wider one. `answers` : which
+        levels hold them.
         """
-        before = np.concatenate(([0.0], self.own_tokens[:-1] + self.kept_tokens))
-        whole = self.shared_tokens + np.outer(sizes, np.minimum(before, self.own_tokens))
+        kept = np.array([[self.kept_tokens if each else 0.0] for each in answers])
+        before = np.concatenate((np.zeros((kept.size, 1)), self.own_tokens[:-1] + kept), axis=1)
+        whole = self.shared_tokens + np.minimum(before, self.own_tokens)[:, None, :] * sizes[:, None]
         options = np.stack((whole, np.full_like(whole, self.shared_tokens), np.zeros_like(whole)))
         options = np.floor(options / block_tokens + _ROUNDING) * block_tokens
+        levels = np.arange(kept.size)
         prompts = self.shared_tokens + np.outer(sizes, self.own_tokens)
         outputs = np.broadcast_to(
             np.maximum(self.output_tokens * sizes, min(self.output_tokens, 1.0))[:, None], prompts.shape
@@ -247,9 +252,9 @@ class _Stream:
         for turns, chance in ((slice(0, 1), np.zeros(shared.size)), (slice(1, None), again)):
             widths, outcomes = _outcomes(chance, chance + (1.0 - chance) * shared)
             one = np.stack((prompts[:, turns].ravel(), outputs[:, turns].ravel(), np.ones(prompts[:, turns].size)))
-            kinds = options[:, :, turns].reshape(3, -1)
+            kinds = options[..., turns].reshape(3, levels.size, -1)
             rows += [
-                np.vstack((one[:2], one[2:] * (width * self.chains_per_s / sizes.size), kinds[outcome]))
+                np.vstack((one[:2], one[2:] * (width * self.chains_per_s / sizes.size), kinds[outcome, levels]))
                 for width, outcome in zip(widths, outcomes, strict=True)
             ]
         return np.concatenate(rows, axis=1)
@@ -358,23 +363,25 @@ class SessionReuse:
     def _working_set(self, window_s: float) -> float:
         return _working_set(self.session)(window_s)
 
-    def levels_law(self, capacities_blocks: Sequence[float]) -> LevelLengths:
+    def levels_law(self, capacities_blocks: Sequence[float], answers: Sequence[bool] | None = None) -> LevelLengths:
         """Prompts, outputs and what they find at each of several capacities, in the order of the capacities.
 
-        Requests that find something at one capacity find it at every larger one.
+        Requests that find something at one capacity find it at every larger one; their answers, where
+        `outputs_cached`, at those of `answers`, by default all.
         """
-        return self._levels([self.characteristic_time_s(each) for each in capacities_blocks])
+        return self._levels([self.characteristic_time_s(each) for each in capacities_blocks], answers)
 
     def _law(self, window_s: float | None) -> CachedLengths:
         """Of a cache that keeps what is not used for `window_s`; None: forever."""
         law = self._levels([window_s])
         return CachedLengths(law.found_tokens[0], law.input_tokens, law.output_tokens, law.weights)
 
-    def _levels(self, windows_s: Sequence[float | None]) -> LevelLengths:
+    def _levels(self, windows_s: Sequence[float | None], answers: Sequence[bool] | None = None) -> LevelLengths:
         own, *others = _streams(self.session)
+        held = [True] * len(windows_s) if answers is None else answers
         users, block = self.session.users, self.block_tokens
-        parts = [own.found(windows_s, np.asarray(self.session.size_factors), users, block)]
-        parts += [stream.found(windows_s, np.ones(1), users, block) for stream in others]
+        parts = [own.found(windows_s, held, np.asarray(self.session.size_factors), users, block)]
+        parts += [stream.found(windows_s, held, np.ones(1), users, block) for stream in others]
         table = np.concatenate(parts, axis=1)
         return LevelLengths(table[0], table[1], table[2] / table[2].sum(), table[3:])
 

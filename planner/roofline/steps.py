@@ -365,10 +365,14 @@ def prefill_step_s(
     return _as_busy_step(worker, alone.scaled(worker.constants.prefill_factor), prefill_tokens, floor)
 
 
+def busy_launches_s(worker: Worker) -> float:
+    """Launches of a step with prefill, which no graph replays: hm (nk + 6 L) (FIDELITY §3)."""
+    return worker.constants.prefill_kernel_s * (worker.kernels + 6.0 * worker.layers)
+
+
 def _as_busy_step(worker: Worker, time: StepTime, prefill_tokens: Numbers, floor_s: Floats) -> StepTime:
     """Add the launches of a step that no graph replays, and keep a factor below 1 from passing the floor."""
-    per_step = worker.constants.prefill_kernel_s * (worker.kernels + 6.0 * worker.layers)
-    launches = per_step * (np.asarray(prefill_tokens) > 0)
+    launches = busy_launches_s(worker) * (np.asarray(prefill_tokens) > 0)
     busy = StepTime(**{**time.parts_s, "launch_s": time.launch_s + launches})
     return StepTime(**{**busy.parts_s, "floor_s": busy.floor_s + np.maximum(floor_s - busy.total_s, 0.0)})
 

@@ -16,6 +16,7 @@ from planner.errors import FieldError
 from planner.queueing.service import single_server_wait_s
 from planner.records import Deployment, Floats, Scenario, Workload
 from planner.roofline.collectives import SET_UP_S
+from planner.roofline.steps import busy_launches_s, prefill_step_s
 from planner.serving.predict import bound_roles
 from planner.serving.reuse import with_hits
 from planner.serving.role import Role
@@ -23,6 +24,8 @@ from planner.serving.traffic import Traffic, scenario_traffic, with_found
 from planner.serving.transfer import transfer_rate
 
 BUSIEST = 0.999  # of a station that never idles: its queue is what the users make it
+SHORTEST_S = 1e-12  # of work
+SHARED_ROUNDS = 3  # for how many prompts begin in one step
 SMALL_BATCHES = np.linspace(0.02, 0.98, 25)
 
 
@@ -104,13 +107,6 @@ class Plant:
     def step_s(self) -> Floats:
         """Decode step at each of `batches`."""
         return np.asarray(self.decode.decode(np.maximum(self.batches, 1.0)).total_s)
-
-    @cached_property
-    def prompt_token_s(self) -> Floats:
-        """What one prompt token adds to the steps of a colocated worker at each of `batches`."""
-        room = np.maximum(self.decode.token_budget - self.batches, 1.0)
-        full = np.asarray(self.decode.mixed(np.maximum(self.batches, 1.0), room).total_s)
-        return np.maximum(full - self.step_s, 1e-12) / room
 
     def loaded(self, workload: Workload) -> Loaded:
         """The plant with what a workload's prompts find in its caches."""
@@ -236,29 +232,45 @@ class Loaded:
         """One pool: prompt tokens stretch the steps of the batch (QUEUEING §4.2, by means)."""
         plant, load, replicas = self.plant, self.load, float(self.plant.cache_replicas)
         fetch_s, most = self._fetch
-        step_s, work_s = plant.step_s, load.mean_new_tokens * plant.prompt_token_s
-        if self.plant.deployment.mode == "colocated-whole-prompt":
-            work_s = np.full_like(step_s, float(load.input_weights @ self.prefill.service_s))
-            chunks = np.zeros_like(step_s)
-        else:
-            room = np.maximum(self.decode.token_budget - plant.batches, 1.0)
-            chunks = np.ceil(load.new_tokens / room[:, None]) @ load.input_weights
-        own_s = chunks * step_s + work_s
+        step_s, alone_s = plant.step_s, self.prefill.service_s
+        whole = plant.deployment.mode == "colocated-whole-prompt"
+        chunks = np.ceil(load.new_tokens / np.maximum(self.decode.token_budget - plant.batches, 1.0)[:, None])
+        chunks = np.zeros_like(step_s) if whole else chunks @ load.input_weights
+        work_s = np.full_like(step_s, float(load.input_weights @ alone_s)) if whole else self._mixed_work_s(chunks)
+        launch_s = np.minimum(0.0 if whole else busy_launches_s(self.decode.worker), work_s)
+        launched = np.ones_like(step_s)  # of the steps that prompts begin in, for each prompt
+        for _ in range(SHARED_ROUNDS):
+            each_s = work_s - launch_s * (1.0 - launched)
+            own_s = chunks * step_s + each_s
+            total = own_s + load.mean_steps * step_s + plant.batches * each_s
+            # b = y (own + steps t / (1 - y work)): the smaller root, written so that nothing cancels
+            root = np.sqrt(np.maximum(total**2 - 4.0 * own_s * each_s * plant.batches, 0.0))
+            rate = np.minimum(2.0 * plant.batches / (total + root), BUSIEST * np.minimum(1.0 / each_s, most / replicas))
+            busy = rate * each_s
+            begun = np.maximum(rate * step_s / (1.0 - busy), 1e-12)
+            launched = -np.expm1(-begun) / begun
         look_up_s = float(load.input_weights @ self.prefill.look_up_s)
-        total = own_s + load.mean_steps * step_s + plant.batches * work_s
-        # b = y (own + steps t / (1 - y work)): the smaller root, written so that nothing cancels
-        rate = 2.0 * plant.batches / (total + np.sqrt(np.maximum(total**2 - 4.0 * own_s * work_s * plant.batches, 0.0)))
-        rate = np.minimum(rate, np.minimum(BUSIEST / work_s, BUSIEST * most / replicas))
-        busy = rate * work_s
-        scv = _scv(load.new_tokens, load.input_weights)
         return _Points(
             requests_per_s=np.maximum.accumulate(rate * replicas),
-            wait_s=single_server_wait_s(busy, work_s, scv),
+            wait_s=single_server_wait_s(busy, each_s, _scv(alone_s, load.input_weights)),
             own_s=self.prefill.constants.own_prefill_factor * own_s + fetch_s + look_up_s,
             run_s=load.mean_steps * step_s / (1.0 - busy),
             itl_s=step_s / (1.0 - busy),
             prefill_utilization=busy,
         )
+
+    def _mixed_work_s(self, chunks: Floats) -> Floats:
+        """What the chunks of a prompt add to the steps of a batch: their time alone, less what a step has anyway.
+
+        The share is that of a mean chunk in a mixed step (FIDELITY §3), launches that no graph replays included.
+        """
+        load, role = self.load, self.decode
+        chunk = load.mean_new_tokens / chunks
+        of = load.input_weights * load.new_tokens / load.mean_new_tokens
+        seen, cached = float(of @ load.input_tokens), float(of @ load.cached_tokens)
+        added = np.asarray(role.mixed(np.maximum(self.plant.batches, 1.0), chunk).total_s) - self.plant.step_s
+        alone = np.asarray(prefill_step_s(role.worker, chunk, seen, cached_tokens=cached).total_s)
+        return np.maximum(float(load.input_weights @ self.prefill.service_s) * added / alone, SHORTEST_S)
 
     def _apart(self) -> _Points:
         """Two pools: prefill servers in front (Sakasegawa's form of M/G/k), batches behind."""
@@ -287,7 +299,7 @@ def plant_of(scenario: Scenario, deployment: Deployment) -> Plant:
     """Raises FieldError when the deployment cannot run, or has pipeline stages, which this flow does not know."""
     if any(pool.pp > 1 for pool in deployment.pools):
         raise FieldError("deployment", "caches of workers with pipeline stages are not followed; use pp 1")
-    nothing = with_hits(scenario.workload, [0.0] * (1 + len(scenario.tiers)), scenario.engine.memory.block_tokens)
+    nothing = with_hits(scenario.workload, [0.0] * (1 + len(scenario.tiers)), scenario.engine)
     prefill, decode = bound_roles(scenario, deployment, scenario_traffic(replace(scenario, workload=nothing)))
     return Plant(scenario, deployment, prefill, decode)
 

@@ -134,7 +134,7 @@ def _tiers(scenario: Scenario, deployment: Deployment, load: Traffic) -> tuple[T
     if not load.cached_tokens.any():
         return ()
     prefill, _ = bound_roles(scenario, deployment, load)
-    return tier_states(prefill, (deployment.prefill or deployment.decode).replicas, scenario.engine.memory.block_tokens)
+    return tier_states(prefill, (deployment.prefill or deployment.decode).replicas, scenario.engine)
 
 
 def _role(

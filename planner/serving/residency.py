@@ -129,12 +129,12 @@ def _idle_s(plant: Plant, flow: Flow) -> float:
 def _found(
     plant: Plant, free: Floats, load_factor: float, idle_s: float = 0.0, idle_users: float | None = None
 ) -> Workload:
-    workload, block = plant.scenario.workload, plant.scenario.engine.memory.block_tokens
+    workload, engine = plant.scenario.workload, plant.scenario.engine
     sessions = workload.sessions
     if sessions is None:
-        return with_hits(workload, free.tolist(), block)
+        return with_hits(workload, free.tolist(), engine)
     users = sessions.users * load_factor if idle_users is None else float(idle_users)
-    return session_hits(workload, described(sessions, float(idle_s), users), free.tolist(), block)
+    return session_hits(workload, described(sessions, float(idle_s), users), free.tolist(), engine)
 
 
 # --------------------------------------------------------------------------------------------------------------- cliff

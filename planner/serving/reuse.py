@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.records import Arrivals, Floats, Lengths, PromptBlocks, Sessions, Workload
+from planner.records import Arrivals, EngineProfile, Floats, Lengths, PromptBlocks, Sessions, Workload
 from planner.reuse import BlockRequests, Session, SubAgents, TraceReuse, reuse_curve, session_reuse
 
 EVERYTHING_TOKENS = 1e15
@@ -30,7 +30,7 @@ def _sized_blocks(workload: Workload) -> bool:
     return blocks is not None and blocks.block_tokens is not None and workload.arrivals is not None
 
 
-def with_hits(workload: Workload, capacities_tokens: Sequence[float], block_tokens: int) -> Workload:
+def with_hits(workload: Workload, capacities_tokens: Sequence[float], engine: EngineProfile) -> Workload:
     """The workload with what its prompts find at levels of so many tokens, the accelerator's memory first.
 
     Tokens beyond the first level are `fetched_tokens`, one row per further level.
@@ -39,13 +39,13 @@ def with_hits(workload: Workload, capacities_tokens: Sequence[float], block_toke
     if workload.blocks is not None and workload.arrivals is not None and _sized_blocks(workload):
         return _traced(workload, workload.blocks, workload.arrivals, levels)
     if workload.sessions is not None:
-        return session_hits(workload, described(workload.sessions), tuple(levels), block_tokens)
+        return session_hits(workload, described(workload.sessions), tuple(levels), engine)
     return workload
 
 
-def ceiling_fraction(workload: Workload, block_tokens: int) -> float:
+def ceiling_fraction(workload: Workload, engine: EngineProfile) -> float:
     """Share of prompt tokens found with room for everything."""
-    return hit_fractions(with_hits(workload, (EVERYTHING_TOKENS,), block_tokens))[0]
+    return hit_fractions(with_hits(workload, (EVERYTHING_TOKENS,), engine))[0]
 
 
 def hit_fractions(workload: Workload) -> tuple[float, ...]:
@@ -117,11 +117,17 @@ def described(sessions: Sessions, wait_s: float = 0.0, users: float | None = Non
 
 
 def session_hits(
-    workload: Workload, session: Session, capacities_tokens: Sequence[float], block_tokens: int
+    workload: Workload, session: Session, capacities_tokens: Sequence[float], engine: EngineProfile
 ) -> Workload:
-    """The workload with what the turns of `session` find at levels of so many tokens."""
+    """The workload with what the turns of `session` find at levels of so many tokens.
+
+    The accelerator's memory keeps answers for the next prompt to repeat; levels below it where the engine puts them
+    there.
+    """
     levels = np.maximum.accumulate(np.maximum(np.asarray(capacities_tokens, dtype=float), 0.0))
-    law = session_reuse(session, block_tokens).levels_law((levels / block_tokens).tolist())
+    block_tokens = engine.memory.block_tokens
+    answers = [True] + [engine.tiers_hold == "everything"] * (levels.size - 1)
+    law = session_reuse(session, block_tokens).levels_law((levels / block_tokens).tolist(), answers)
     found = np.maximum.accumulate(law.found_tokens)
     lengths = Lengths(law.input_tokens, law.output_tokens, law.weights, found[-1], np.diff(found, axis=0))
     return replace(workload, lengths=lengths)

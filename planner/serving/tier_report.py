@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from planner.records import Floats, TierState
+from planner.records import EngineProfile, Floats, TierState
 from planner.roofline.steps import prefill_s
 from planner.serving.role import Role
 from planner.serving.tiers import (
@@ -25,14 +25,13 @@ PROBABILITIES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 HEADROOM_FRACTION = 0.8  # of a pool's time that work may take: what is saved is saved with its headroom
 
 
-def tier_states(role: Role, replicas: int, block_tokens: int) -> tuple[TierState, ...]:
+def tier_states(role: Role, replicas: int, engine: EngineProfile) -> tuple[TierState, ...]:
     """The accelerator's memory and the tiers, as the role that prefills sees them; empty where nothing is cached."""
     if not role.traffic.cached_tokens.any():
         return ()
     saved = _saved_accelerators(role)
     tiers = [
-        _tier_state(role, replicas, block_tokens, index, place, saved[index + 1])
-        for index, place in enumerate(role.tiers)
+        _tier_state(role, replicas, engine, index, place, saved[index + 1]) for index, place in enumerate(role.tiers)
     ]
     return (_memory_state(role, replicas, saved[0]), *tiers)
 
@@ -89,7 +88,7 @@ def _memory_rates(role: Role, replicas: int) -> tuple[float, float]:
 
 
 def _tier_state(
-    role: Role, replicas: int, block_tokens: int, index: int, place: TierAccess, saved_accelerators: float
+    role: Role, replicas: int, engine: EngineProfile, index: int, place: TierAccess, saved_accelerators: float
 ) -> TierState:
     tier, tokens, size = place.tier, role.traffic.fetched_tokens[index], role.fetched_bytes[index]
     accelerators = replicas * role.worker_accelerators
@@ -97,10 +96,10 @@ def _tier_state(
     capacity_bytes = tier.capacity_bytes or 0.0
     per_token = _per_token(role)
     read = role.fetch_load(place, size, replicas) * place.node_read_bytes_per_s
-    write = role.traffic.requests_per_s * _new_bytes(role) / nodes
+    write = role.traffic.requests_per_s * _new_bytes(role, answers=engine.tiers_hold == "everything") / nodes
     drives = tier.drive_writes_per_day_max is not None
     network = tier.kind in NETWORK_KINDS
-    message_bytes = per_token * block_tokens / (role.worker.layers * role.worker.tp)
+    message_bytes = per_token * engine.memory.block_tokens / (role.worker.layers * role.worker.tp)
     mean_found = _mean_found(role, tokens)
     return TierState(
         id=tier.id,
@@ -146,10 +145,11 @@ def _per_token(role: Role) -> float:
     return float(stored_bytes(role.worker, mean)) / mean
 
 
-def _new_bytes(role: Role) -> float:
+def _new_bytes(role: Role, *, answers: bool = True) -> float:
     """KV that a mean request makes and writes through: what it did not find, and its answer."""
     traffic = role.traffic
-    whole = traffic.joint_weights @ stored_bytes(role.worker, traffic.joint_input_tokens + traffic.joint_output_tokens)
+    tokens = traffic.joint_input_tokens + (traffic.joint_output_tokens if answers else 0.0)
+    whole = traffic.joint_weights @ stored_bytes(role.worker, tokens)
     return float(whole - traffic.input_weights @ stored_bytes(role.worker, traffic.cached_tokens))
 
 

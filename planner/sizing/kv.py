@@ -108,7 +108,7 @@ def _explained(report: KvReport, scenario: Scenario, asked: Scenario, deployment
     return replace(
         report,
         plan=_with_note(report.plan, plant),
-        ceiling_fraction=ceiling_fraction(asked.workload, asked.engine.memory.block_tokens),
+        ceiling_fraction=ceiling_fraction(asked.workload, asked.engine),
         states=states,
         live_tokens=_live_tokens(plant),
         points=tuple(_points(scenario, asked, deployment)),

@@ -95,10 +95,10 @@ def routing(plant: Plant, state: Settled) -> Routing | None:
 
 def _session_ways(plant: Plant, state: Settled, sessions: Sessions, alone: float, instances: int) -> list[Workload]:
     """Random: an instance sees every k-th turn of everybody, so prefixes are older, pauses longer, copies k-fold."""
-    workload, block = plant.scenario.workload, plant.scenario.engine.memory.block_tokens
+    workload, engine = plant.scenario.workload, plant.scenario.engine
     idle_s = state.flow.wait_s if plant.colocated else state.flow.wait_s + state.flow.run_s
     own = described(sessions, idle_s)
-    together = session_hits(workload, own, [alone * instances], block)
+    together = session_hits(workload, own, [alone * instances], engine)
     skipped = (instances - 1) * (sessions.growth_tokens + sessions.output_tokens)
     cycle_s = state.flow.e2e_s + pause_s(sessions)
     rare = replace(
@@ -108,7 +108,7 @@ def _session_ways(plant: Plant, state: Settled, sessions: Sessions, alone: float
         service_s=own.service_s + (instances - 1) * cycle_s,
         sub_agents=None,
     )
-    apart = session_hits(workload, rare, [alone], block)
+    apart = session_hits(workload, rare, [alone], engine)
     scaled = _rescaled(workload.lengths, hit_fractions(apart)[0])
     return [replace(workload, lengths=scaled), together, together]
 

@@ -90,7 +90,7 @@ def _price(plan: Plan) -> tuple[float, int]:
 
 def _all_found(scenario: Scenario) -> Scenario:
     """The scenario as if everything that was sent before were in the accelerator's memory."""
-    workload = with_hits(scenario.workload, (EVERYTHING_TOKENS,), scenario.engine.memory.block_tokens)
+    workload = with_hits(scenario.workload, (EVERYTHING_TOKENS,), scenario.engine)
     return replace(scenario, workload=workload, tiers=())
 
 
@@ -129,7 +129,7 @@ def _noted(scenario: Scenario) -> Scenario:
 def _first_guess(scenario: Scenario) -> Scenario:
     """Nothing found anywhere; the first plan has memory for more than that."""
     levels = [0.0] * (1 + len(scenario.tiers))
-    workload = with_hits(scenario.workload, levels, scenario.engine.memory.block_tokens)
+    workload = with_hits(scenario.workload, levels, scenario.engine)
     return replace(scenario, workload=workload)
 
 

@@ -125,7 +125,7 @@ def option(scenario: Scenario, deployment: Deployment, size_bytes: Mapping[str, 
 
 def _lasts(role: Role, plant: Plant) -> bool:
     """Whether every tier is fast enough for what it must move, and its drives outlive their rating."""
-    rows = tier_states(role, plant.cache_replicas, plant.scenario.engine.memory.block_tokens)
+    rows = tier_states(role, plant.cache_replicas, plant.scenario.engine)
     return all(
         row.utilization < 1.0 and (row.drive_writes_per_day or 0.0) <= (row.drive_writes_per_day_max or np.inf)
         for row in rows
@@ -157,7 +157,7 @@ def _usd_per_hour(scenario: Scenario, deployment: Deployment, accelerators: floa
 
 def nothing_found(scenario: Scenario) -> Scenario:
     """The scenario as if no prompt shared anything."""
-    workload = with_hits(scenario.workload, np.zeros(1).tolist(), scenario.engine.memory.block_tokens)
+    workload = with_hits(scenario.workload, [0.0], scenario.engine)
     lengths = replace(workload.lengths, cached_tokens=None, fetched_tokens=None)
     arrivals = workload.arrivals and replace(workload.arrivals, cached_tokens=None)
     bare = replace(workload, lengths=lengths, arrivals=arrivals, blocks=None, sessions=None, prefix_hit_fraction=0.0)

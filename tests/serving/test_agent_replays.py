@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import small_scenarios as small
 
+from planner.files.catalog_engines import at_version
 from planner.files.sessions import USUAL_SIZE_SCV, size_factors
 from planner.records import Deployment, KvTier, Lengths, Pool, Sessions, Workload
 from planner.serving.flow import Plant, plant_of
@@ -34,7 +35,8 @@ CHAT_ROWS = {
 @cache
 def plant(offload: bool) -> Plant:
     base = small.scenario(("b200",), "deepseek-ai/DeepSeek-R1", weights="nvfp4", kv_dtype="fp8")
-    asked = replace(base, workload=in_sessions(base.workload, AGENTS), tiers=(DRAM,) if offload else ())
+    workload, engine = in_sessions(base.workload, AGENTS), at_version(base.engine, "0.19.1")
+    asked = replace(base, engine=engine, workload=workload, tiers=(DRAM,) if offload else ())
     return plant_of(asked, B200_TP4)
 
 
@@ -42,7 +44,8 @@ def plant(offload: bool) -> Plant:
 def chats(offload: bool) -> Plant:
     base = small.scenario(("b200",), "meta-llama/Llama-3.1-70B", weights="nvfp4", kv_dtype="fp8")
     tiers = (replace(DRAM, capacity_bytes=300e9),) if offload else ()
-    asked = replace(base, workload=in_sessions(base.workload, CHATS), tiers=tiers)
+    workload, engine = in_sessions(base.workload, CHATS), at_version(base.engine, "0.19.1")
+    asked = replace(base, engine=engine, workload=workload, tiers=tiers)
     return plant_of(asked, Deployment("colocated-chunked", decode=Pool("b200", 1, tp=1)))
 
 
@@ -77,9 +80,13 @@ def test_cliffs_lie_between_the_measured_points() -> None:
     assert far.lost_at_factor == pytest.approx(600e9 / 140_544 / 84_900, rel=0.25)
 
 
-@pytest.mark.parametrize(("users", "offload", "factor"), [(64, "on", 1.12), (64, "off", 1.1), (32, "on", 1.5)])
+@pytest.mark.parametrize(("users", "offload", "factor"), [(64, "on", 1.2), (64, "off", 1.2), (32, "on", 1.2)])
 def test_waits_for_room(users: int, offload: str, factor: float) -> None:
-    """Nothing found, and hits in host memory; the last is just past the edge, where waits are differences."""
+    """Nothing found, and hits in host memory; the last is just past the edge, where waits are differences.
+
+    Of the run with 32 users and nothing offloaded four fifths of what the engine generated reached no client: 679,217
+    tokens for 73 prompts, where the 53 requests that ended in time had 2,770 each. It says nothing of such answers.
+    """
     measured = float(ROWS[users, offload]["mean_ttft_s"])
     predicted = settled(plant(offload == "on"), "cold", float(users)).flow.ttft_s
     assert measured / factor <= predicted <= measured * factor
@@ -107,16 +114,24 @@ def test_chats_lose_their_hits_between_128_and_256_clients() -> None:
         assert 128.0 < cliff.lost_at_factor < 256.0
 
 
-def test_what_chats_find_in_host_memory_stays() -> None:
-    """300 GB hold the chats of 512 clients: more than half of their prompts is found there, as measured."""
-    assert settled(chats(True), "cold", 512.0).hits[1] > 0.5 < float(CHAT_ROWS[512, "on"]["host_hit_percent"]) / 100.0
+@pytest.mark.parametrize("clients", [256, 512])
+def test_host_memory_holds_prompts_without_answers(clients: int) -> None:
+    """300 GB hold the chats of 512 clients, but this engine offloads prompts alone: 60 % is found, not 88 %."""
+    row = CHAT_ROWS[clients, "on"]
+    found = settled(chats(True), "cold", float(clients)).hit_fraction
+    measured = (float(row["gpu_hit_percent"]) + float(row["host_hit_percent"])) / 100.0
+    assert found == pytest.approx(measured, abs=0.09)
+    everything = replace(chats(True).scenario, engine=replace(chats(True).scenario.engine, tiers_hold="everything"))
+    kept = settled(plant_of(everything, chats(True).deployment), "cold", float(clients)).hit_fraction
+    assert kept > found + 0.2
 
 
+@pytest.mark.parametrize("clients", [256, 512])
 @pytest.mark.parametrize("offload", ["on", "off"])
-def test_waits_of_chats_for_room(offload: str) -> None:
-    measured = float(CHAT_ROWS[512, offload]["mean_ttft_ms"]) / 1e3
-    predicted = settled(chats(offload == "on"), "cold", 512.0).flow.ttft_s
-    assert measured / 1.5 <= predicted <= measured * 1.5
+def test_waits_of_chats_for_room(clients: int, offload: str) -> None:
+    measured = float(CHAT_ROWS[clients, offload]["mean_ttft_ms"]) / 1e3
+    predicted = settled(chats(offload == "on"), "cold", float(clients)).flow.ttft_s
+    assert measured / 1.25 <= predicted <= measured * 1.25
 
 
 @pytest.mark.parametrize("clients", [16, 32, 64, 128])

@@ -1,7 +1,7 @@
 """The cliff against a run of it: users, turns and contexts one by one, with a memory that evicts the oldest first.
 
 The run takes step times from the planner and nothing else: what is held, found, evicted, waited for and preempted comes
-from keeping count. A context is kept or evicted as a whole.
+from keeping count.
 """
 
 from __future__ import annotations
@@ -38,6 +38,18 @@ def plant(sessions: Sessions) -> Plant:
     return plant_of(replace(base, workload=replace(base.workload, lengths=lengths, sessions=sessions)), ONE)
 
 
+@cache
+def _step_s(sessions: Sessions, batch: int, chunk: int) -> float:
+    role = plant(sessions).decode
+    time = role.mixed(np.array([float(batch)]), np.array([float(chunk)])) if chunk else role.decode(np.array([batch]))
+    return float(np.ravel(time.total_s)[0])
+
+
+def step_s(sessions: Sessions, batch: int, chunk: float) -> float:
+    """A step that decodes and reads so many tokens of prompts, to 32 of them."""
+    return _step_s(sessions, batch, 32 * -int(-chunk // 32))
+
+
 @dataclass(eq=False)
 class Turn:
     """One request: what is still to be computed and to be generated."""
@@ -48,6 +60,7 @@ class Turn:
     new: float
     left: float
     held: float = 0.0
+    again: bool = False  # preempted before
 
 
 class Run:
@@ -74,11 +87,9 @@ class Run:
     def step(self) -> None:
         """To the next event: a turn comes, a prompt is read, an answer ends, or memory is full."""
         batch = max(len(self.running), 1)
-        at = np.interp(batch, self.built.batches, np.arange(self.built.batches.size))
-        step_s = float(np.interp(at, np.arange(self.built.batches.size), self.built.step_s))
-        token_s = float(np.interp(at, np.arange(self.built.batches.size), self.built.prompt_token_s))
-        chunk = max(self.built.decode.token_budget - batch, 1.0) if self.reading else 0.0
-        each_s = (step_s if self.running else 0.0) + chunk * token_s
+        waiting = sum(turn.new for turn in self.reading)
+        chunk = min(max(self.built.decode.token_budget - batch, 1.0), waiting)
+        each_s = step_s(self.sessions, batch, chunk) if self.running or self.reading else 0.0
         times = [self.idle[0][0] - self.now] if self.idle else []
         if self.reading:
             times.append(self.reading[0].new / chunk * each_s)
@@ -101,15 +112,16 @@ class Run:
         if self.reading and self.reading[0].new <= 1e-6:
             turn = self.reading.pop(0)
             self.running.append(turn)
-            if self.total > self.counted_from:
+            if self.total > self.counted_from and not turn.again:
                 self.waits.append(self.now - turn.came_s)
         for turn in [turn for turn in self.running if turn.left <= 1e-6]:
             self.running.remove(turn)
             self.kept[turn.user] = turn.held
             heapq.heappush(self.idle, (self.now + self.thought_s(), turn.user))
-        while self.held > self.room + 1.0 and len(self.running) > 1:  # preempted, and computed again
+        while self.held > self.room + 1.0 and len(self.running) > 1:  # preempted; finds again what others leave of it
             turn = self.running.pop()
-            turn.prompt, turn.held = turn.held, 0.0
+            self.kept[turn.user] = turn.held
+            turn.prompt, turn.held, turn.again = turn.held, 0.0, True
             self.queue.insert(0, turn)
         self.evict()
         while self.queue and self.queue[0].prompt <= self.room - self.held:
@@ -132,14 +144,22 @@ class Run:
         found = min(self.kept.pop(turn.user, 0.0), turn.prompt)
         turn.new, turn.held = max(turn.prompt - found, 1.0), turn.prompt
         self.reading.append(turn)
-        self.total += 1
-        if self.total > self.counted_from:
+        self.total += not turn.again
+        if self.total > self.counted_from and not turn.again:
             self.prompts, self.found = self.prompts + turn.prompt, self.found + found
         self.evict()
 
     def evict(self) -> None:
-        while self.kept and sum(self.kept.values()) + self.held > self.room:
-            self.kept.pop(next(iter(self.kept)))
+        """The oldest contexts first, each from its end."""
+        excess = sum(self.kept.values()) + self.held - self.room
+        while self.kept and excess > 0.0:
+            oldest = next(iter(self.kept))
+            left = self.kept[oldest] - excess
+            excess -= self.kept[oldest]
+            if left > 0.0:
+                self.kept[oldest] = left
+            else:
+                self.kept.pop(oldest)
 
     @property
     def hit_fraction(self) -> float:

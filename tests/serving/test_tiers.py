@@ -156,8 +156,8 @@ def question(*tiers: KvTier, sessions: Sessions | None = CHATS) -> Scenario:
 @pytest.mark.parametrize("deployment", [small.SPLIT, small.TOGETHER, small.WHOLE])
 def test_fetching_adds_its_time_and_nothing_else(deployment: object) -> None:
     asked = question(DRAM)
-    near = with_hits(asked.workload, (1e15, 1e15), 16)
-    far = with_hits(asked.workload, (0.0, 1e15), 16)
+    near = with_hits(asked.workload, (1e15, 1e15), small.engine("generic"))
+    far = with_hits(asked.workload, (0.0, 1e15), small.engine("generic"))
     before = evaluate_at(replace(asked, workload=near), deployment, traffic(near))
     after = evaluate_at(replace(asked, workload=far), deployment, traffic(far))
     assert after.ttft_s["mean"] - before.ttft_s["mean"] == pytest.approx(after.ttft_parts_s["fetch_s"], rel=1e-6)
@@ -168,7 +168,7 @@ def test_fetching_adds_its_time_and_nothing_else(deployment: object) -> None:
 def test_a_link_of_endless_rate_is_memory() -> None:
     endless = replace(DRAM, read_bytes_per_s=1e30, write_bytes_per_s=1e30, latency_s=0.0, link_factor=1e20)
     asked = question(endless)
-    near, far = (with_hits(asked.workload, levels, 16) for levels in ((1e15, 1e15), (0.0, 1e15)))
+    near, far = (with_hits(asked.workload, levels, small.engine("generic")) for levels in ((1e15, 1e15), (0.0, 1e15)))
     outcomes = [evaluate_at(replace(asked, workload=w), small.SPLIT, traffic(w)) for w in (near, far)]
     assert outcomes[0].ttft_s == pytest.approx(outcomes[1].ttft_s, rel=1e-9)
 
@@ -234,7 +234,7 @@ def test_tiers_are_on_the_bill() -> None:
 def test_what_memory_reads_and_writes(deployment: Deployment) -> None:
     """8 requests/s of prompts of 3,000 to 10,200 tokens, all but 800 found; 131,072 bytes per token; nodes of two."""
     asked = question()
-    found = with_hits(asked.workload, (1e15,), 16)
+    found = with_hits(asked.workload, (1e15,), small.engine("generic"))
     (memory,) = predict(replace(asked, workload=found), deployment, with_intervals=False).tiers
     chance, prompts, cached = prompt_law(found)
     pool = deployment.prefill or deployment.decode
@@ -253,13 +253,13 @@ def test_what_memory_reads_and_writes(deployment: Deployment) -> None:
 @some
 @given(levels=st.lists(st.floats(0.0, 2e6), min_size=3, max_size=3))
 def test_a_token_counts_for_the_nearest_level(levels: list[float]) -> None:
-    workload = with_hits(question().workload, levels, 16)
+    workload = with_hits(question().workload, levels, small.engine("generic"))
     lengths = workload.lengths
     assert lengths.cached_tokens is not None and lengths.fetched_tokens is not None
     assert np.all(lengths.fetched_tokens >= -1e-9)
     assert np.all(lengths.cached_tokens <= lengths.input_tokens + 1e-9)
     assert lengths.weights.sum() == pytest.approx(1.0)
-    alone = with_hits(question().workload, (max(levels),), 16).lengths
+    alone = with_hits(question().workload, (max(levels),), small.engine("generic")).lengths
     assert lengths.weights @ lengths.cached_tokens == pytest.approx(alone.weights @ alone.cached_tokens, rel=1e-9)
 
 

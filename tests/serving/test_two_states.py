@@ -43,7 +43,7 @@ def plant(tiered: bool = False) -> Plant:
 def fills_up_at(found: bool) -> float:
     """The rate at which what runs, with everything or nothing found, leaves too little for all documents."""
     built = plant()
-    workload = with_hits(built.scenario.workload, [1e15 if found else 0.0], 16)
+    workload = with_hits(built.scenario.workload, [1e15 if found else 0.0], small.engine("generic"))
     loaded = built.loaded(workload)
     left = level_tokens(built)[0] - DOCUMENTS * TOKENS
     context = built.decode.traffic.context_moments[0]

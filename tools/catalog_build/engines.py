@@ -153,6 +153,16 @@ _KV8_NEEDS_FP8 = {
     "sglang": ("latent", "as vLLM, whose kernels it shares"),
     "tensorrt-llm": ("always", "8-bit float kernels from Ada on"),
 }
+_TIERS_HOLD = {
+    "vllm": (
+        "prompts",
+        "vllm 0.33.0 wheel: offload_prompt_only is true; before, answers were lost (vllm 36052)",
+    ),
+    "sglang": (
+        "everything",
+        "sglang 0.5.23 wheel: write_through backs up all that the radix tree holds",
+    ),
+}
 _DECODE_RESERVES = {
     "sglang": (
         "512",
@@ -248,6 +258,9 @@ def _launch(engine: str) -> list[str]:
     if engine in _KV8_NEEDS_FP8:
         needs, source = _KV8_NEEDS_FP8[engine]
         lines.append(f"kv8_needs_fp8_units: {sourced(needs, source, 'third-party')}")
+    if engine in _TIERS_HOLD:
+        held, source = _TIERS_HOLD[engine]
+        lines.append(f"tiers_hold: {sourced(held, source, 'vendor')}")
     if engine in _DECODE_RESERVES:
         tokens, source = _DECODE_RESERVES[engine]
         lines.append(f"decode_reserved_tokens: {sourced(tokens, source, 'vendor')}")

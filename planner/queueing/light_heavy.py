@@ -133,6 +133,12 @@ def central_wait(servers: Floats, load: Floats, jobs: Jobs, fixed: tuple[float, 
     return assembled(servers, load, jobs, erlang_c(servers, load) * change, d1)
 
 
+def single_wait(load: Floats, jobs: Jobs) -> CompoundWait:
+    """Poisson arrivals at one server: residuals of jobs, a geometric number of them (Pollaczek and Khinchine)."""
+    one, residual = np.ones_like(load), residual_moments(jobs)
+    return CompoundWait(load, load / (1.0 - load), residual, residual, one, one, one)
+
+
 def assembled(servers: Floats, load: Floats, jobs: Jobs, probability: Floats, d1: Floats) -> CompoundWait:
     """The central compound with mean delay `d1`."""
     least = jobs.minima

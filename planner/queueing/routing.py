@@ -13,10 +13,10 @@ from planner.queueing.exact import erlang_c
 from planner.queueing.jobs import Jobs, jobs_of
 from planner.queueing.light_heavy import (
     CompoundWait,
-    central_wait,
     cosmetatos_factor,
     mixed,
     residual_moments,
+    single_wait,
     stretched,
     waiting_probability,
 )
@@ -165,8 +165,7 @@ def in_flight_wait(others: Floats) -> Callable[[Floats, Floats, Jobs], WaitMomen
 
     def moments(servers: Floats, load: Floats, jobs: Jobs) -> WaitMoments:
         seen = shortest_wait(servers, load, jobs)
-        residual = (jobs.residual_moment(1), jobs.residual_moment(2), jobs.residual_moment(3))
-        blind = central_wait(np.ones_like(servers), load, replace(jobs, minima=residual))
+        blind = single_wait(load, jobs)
         sight = np.where(servers > 1.0, _sight(load, jobs, others), 0.0)
         (s1, s2, s3), (b1, b2, b3) = seen.moments(), blind.moments()
         d1 = sight * s1 + (1.0 - sight) * b1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -114,13 +116,8 @@ def _affine_jobs(lengths: ServiceLaw, counts: Floats, a: Floats, e: Floats) -> J
         minima = (m2 / (2.0 * m1), m3 / (3.0 * m1), m4 / (4.0 * m1))
     else:
         distinct, place = np.unique(counts, return_inverse=True)
-        relative = lengths.values_s / i1
-        table = np.stack(
-            [
-                ServiceLaw(share + (1.0 - share) * relative, lengths.weights).residual_minimum_moments(distinct)
-                for share in _SHARES
-            ]
-        )
+        laws = _partly_fixed((lengths.values_s / i1).tobytes(), lengths.weights.tobytes())
+        table = np.stack([law.residual_minimum_moments(distinct) for law in laws])
         at = a / m1 * (_SHARES.size - 1)
         left = np.minimum(at.astype(np.intp), _SHARES.size - 2)
         part, column = at - left, place.reshape(counts.shape)
@@ -128,3 +125,10 @@ def _affine_jobs(lengths: ServiceLaw, counts: Floats, a: Floats, e: Floats) -> J
         scaled = low + (high - low) * part[..., None]
         minima = (scaled[..., 0] * m1, scaled[..., 1] * m1**2, scaled[..., 2] * m1**3)
     return Jobs((m1, m2, m3, m4), minima, lengths.heavy_share, lengths.long_job_work)
+
+
+@lru_cache(maxsize=16)
+def _partly_fixed(relative: bytes, weights: bytes) -> tuple[ServiceLaw, ...]:
+    """Laws of mean 1 of which `_SHARES` are fixed, the rest in proportion to lengths: a search asks again and again."""
+    lengths, chances = np.frombuffer(relative), np.frombuffer(weights)
+    return tuple(ServiceLaw(share + (1.0 - share) * lengths, chances) for share in _SHARES)

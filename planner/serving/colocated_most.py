@@ -13,26 +13,29 @@ from planner.serving.shared_doubts import bends
 BISECTIONS = 5
 
 
-def requests_per_s_max(role: Role, mode: Mode, replicas: int) -> float:
-    """Highest stationary rate at which the pool still settles [requests/s]: a wide scan, then a fine one."""
+def requests_per_s_max(role: Role, mode: Mode, replicas: int, carried_per_s: float = 0.0) -> float:
+    """Highest stationary rate at which the pool still settles [requests/s]: a wide scan, then a fine one.
+
+    `carried_per_s` : a rate at which it is known to [requests/s].
+    """
     rate = float(role.traffic.window_requests_per_s @ role.traffic.window_weights)
     if role.dp > 1:
-        return _most_of_chain(role, replicas, rate)
+        return _most_of_chain(role, replicas, rate, carried_per_s)
     coarse = _highest_settled(role, mode, replicas, rate * np.geomspace(2.0**-10, 2.0**20, 61))
     most = _highest_settled(role, mode, replicas, coarse * np.linspace(1.0, 2.0**0.5, 61)) if coarse else 0.0
     point = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
-    return _most_of_chain(role, replicas, most) if point.usable[0, 0] and bends(point) else most
+    return _most_of_chain(role, replicas, most, carried_per_s) if point.usable[0, 0] and bends(point) else most
 
 
-def _most_of_chain(role: Role, replicas: int, rate: float) -> float:
+def _most_of_chain(role: Role, replicas: int, rate: float, carried_per_s: float) -> float:
     """The same by bisection, of points that are solved one by one."""
     holds = settles(role, replicas)
     low, high = 0.0, rate
-    while holds(high):
+    while high <= carried_per_s or holds(high):
         low, high = high, 2.0 * high
     for _ in range(BISECTIONS):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if middle <= carried_per_s or holds(middle) else (low, middle)
     return low
 
 

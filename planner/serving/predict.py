@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from planner.errors import FieldError, raise_every
 from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario, TierState
 from planner.serving import colocated_outcome, disaggregated
@@ -93,7 +95,8 @@ def evaluate_at(
 def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffic, middle: Outcome) -> float:
     prefill, decode = bound_roles(scenario, deployment, load, 1.0)
     if deployment.prefill is None:
-        return requests_per_s_max(decode, deployment.mode, deployment.decode.replicas)
+        carried = float(load.window_requests_per_s.max()) if np.isfinite(middle.itl_s["mean"]) else 0.0
+        return requests_per_s_max(decode, deployment.mode, deployment.decode.replicas, carried)
     replicas = (deployment.prefill.replicas, deployment.decode.replicas)
     pools_per_s = disaggregated.requests_per_s_max(prefill, decode, replicas, _batch(decode, deployment.decode))
     network_load = middle.transfer.utilization if middle.transfer is not None else 0.0

@@ -36,6 +36,10 @@ from planner.simulation.speculation import verify_steps
 from planner.simulation.steps import TabulatedSteps
 
 DEFAULT_REQUESTS = 20_000
+NO_CACHE = (
+    "requests are simulated without prefix caches, so users whose hits depend on them cannot be; `planner kv` settles "
+    "both, or give `requests` with the share that prompts find as `prefix_hit_ratio`"
+)
 WARM_STAYS = 3.0  # a step under load takes up to so many times a lone one
 
 
@@ -109,7 +113,7 @@ def simulate(
     _check(setting)
     workload = scenario.workload
     if workload.sessions is not None or workload.lengths.cached_tokens is not None:
-        raise FieldError("workload", "the simulator has no prefix cache; state what prompts find as a prefix_hit_ratio")
+        raise FieldError("workload", NO_CACHE)
     random = np.random.default_rng(setting.seed)
     count = setting.requests
     if not count and (scenario.workload.arrivals is None or setting.arrival_scv is not None or setting.clients):

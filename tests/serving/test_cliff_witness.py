@@ -15,7 +15,7 @@ import pytest
 import small_scenarios as small
 
 from planner.files.sessions import size_factors
-from planner.records import Deployment, Lengths, Pool, Sessions
+from planner.records import Deployment, KvTier, Lengths, Pool, Sessions
 from planner.serving.flow import Plant, plant_of
 from planner.serving.residency import cliffs, level_tokens, settled, sweep
 
@@ -25,8 +25,12 @@ ONE = Deployment("colocated-chunked", decode=Pool("h100-sxm", 1, tp=1))
 WARM = 0.5  # of the turns, before anything is counted
 
 
+# two and a half times what the memory of the accelerator takes
+DRAM = KvTier("host-dram", "host-dram", "DDR5", 160e9, 8e12, 0.0, 500e9, 500e9, 0.5e-3, None, link_factor=0.79)
+
+
 @cache
-def plant(sessions: Sessions) -> Plant:
+def plant(sessions: Sessions, tiered: bool = False) -> Plant:
     sizes, steps = (
         np.asarray(sessions.size_factors),
         np.arange(sessions.turns) * (sessions.growth_tokens + sessions.output_tokens),
@@ -35,7 +39,12 @@ def plant(sessions: Sessions) -> Plant:
     outputs = np.repeat(sizes * sessions.output_tokens, sessions.turns)
     base = small.scenario()
     lengths = Lengths(prompts, outputs, np.full(prompts.size, 1.0 / prompts.size))
-    return plant_of(replace(base, workload=replace(base.workload, lengths=lengths, sessions=sessions)), ONE)
+    return plant_of(
+        replace(
+            base, workload=replace(base.workload, lengths=lengths, sessions=sessions), tiers=(DRAM,) if tiered else ()
+        ),
+        ONE,
+    )
 
 
 @cache
@@ -66,7 +75,7 @@ class Turn:
 class Run:
     """A worker of one pool; time goes from event to event."""
 
-    def __init__(self, sessions: Sessions, users: int, turns: int, seed: int = 3) -> None:
+    def __init__(self, sessions: Sessions, users: int, turns: int, seed: int = 3, below_tokens: float = 0.0) -> None:
         self.sessions, self.built = sessions, plant(sessions)
         self.random, self.room = np.random.default_rng(seed), level_tokens(self.built)[0]
         self.now, self.total, self.prompts, self.found, self.waits = 0.0, 0, 0.0, 0.0, list[float]()
@@ -74,6 +83,7 @@ class Run:
         self.turn = [int(self.random.integers(sessions.turns)) for _ in range(users)]
         self.size = [float(self.random.choice(sessions.size_factors)) for _ in range(users)]
         self.kept: dict[int, float] = {}  # idle contexts, oldest use first
+        self.below, self.below_room, self.fetched = dict[int, float](), below_tokens, 0.0  # prompts in a tier
         self.queue, self.reading, self.running = list[Turn](), list[Turn](), list[Turn]()
         heapq.heapify(self.idle)
         self.counted_from = int(WARM * turns)
@@ -112,6 +122,7 @@ class Run:
         if self.reading and self.reading[0].new <= 1e-6:
             turn = self.reading.pop(0)
             self.running.append(turn)
+            self.write_through(turn)
             if self.total > self.counted_from and not turn.again:
                 self.waits.append(self.now - turn.came_s)
         for turn in [turn for turn in self.running if turn.left <= 1e-6]:
@@ -136,18 +147,27 @@ class Run:
         if self.turn[user] == of.turns:
             self.turn[user], self.size[user] = 0, float(self.random.choice(of.size_factors))
             self.kept.pop(user, None)
+            self.below.pop(user, None)
         own = (of.first_tokens + self.turn[user] * (of.growth_tokens + of.output_tokens)) * self.size[user]
         self.turn[user] += 1
         self.queue.append(Turn(user, self.now, own, own, of.output_tokens * self.size[user]))
 
     def admit(self, turn: Turn) -> None:
-        found = min(self.kept.pop(turn.user, 0.0), turn.prompt)
+        near = min(self.kept.pop(turn.user, 0.0), turn.prompt)
+        found = max(near, min(self.below.pop(turn.user, 0.0), turn.prompt))
         turn.new, turn.held = max(turn.prompt - found, 1.0), turn.prompt
         self.reading.append(turn)
         self.total += not turn.again
         if self.total > self.counted_from and not turn.again:
             self.prompts, self.found = self.prompts + turn.prompt, self.found + found
+            self.fetched += found - near
         self.evict()
+
+    def write_through(self, turn: Turn) -> None:
+        """The tier takes prompts as they are computed, without answers, and drops those that were not asked for."""
+        self.below[turn.user] = turn.prompt
+        while self.below and sum(self.below.values()) > self.below_room:
+            self.below.pop(next(iter(self.below)))
 
     def evict(self) -> None:
         """The oldest contexts first, each from its end."""
@@ -197,3 +217,20 @@ def test_hits_over_the_whole_slope(share: float) -> None:
     users = round(share * lost_at(AGENTS))
     found = settled(plant(AGENTS), "cold", float(users)).hit_fraction
     assert found == pytest.approx(Run(AGENTS, users, 3000).hit_fraction, abs=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.4, 0.75, 0.9, 1.25])
+def test_hits_in_host_memory_before_and_beyond_its_cliff(share: float) -> None:
+    """Prompts written through to a tier, without their answers: what memory and the tier find, and where it ends."""
+    built = plant(AGENTS, True)
+    lost = cliffs(built, sweep(built, np.geomspace(5.0, 150.0, 12).tolist()))[1].lost_at_factor
+    assert lost is not None
+    users = round(share * lost)
+    run = Run(AGENTS, users, 4000, below_tokens=level_tokens(built)[1])
+    state = settled(built, "cold", float(users))
+    assert state.hit_fraction == pytest.approx(run.hit_fraction, abs=0.12)
+    assert state.hits[1] == pytest.approx(run.fetched / run.prompts, abs=0.12)
+    if share > 0.5:  # there is no wait to speak of before
+        measured = float(np.mean(run.waits))
+        assert measured / 1.5 <= state.flow.wait_s + state.flow.own_s <= measured * 1.5

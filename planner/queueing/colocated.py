@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from planner.queueing.gaps import BatchSpread, ChunkedGaps, packed_steps
 from planner.queueing.routing import in_flight_wait
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, engine_points, met_fraction
+from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, engine_points, met_fraction, prudent
 from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import fitted_wait, jobs_of
 
@@ -241,7 +241,8 @@ def chunked(
         own_s = engine.own_s(point)
         prompts = engine.rate * (np.where(stable, wait.mean_s, 0.0) + own_s @ lengths.weights)
         met = met_fraction(counts, point.batch + prompts, counted_others)
-        mixed = met * engine.mixed_token_share(point, behind_of(wait, jobs))
+        lone = engine.mixed_token_share(point, behind_of(wait, jobs))
+        mixed, often = met * lone, prudent(met) * lone
         mean_itl = point.decode_step_s + mixed * (engine.mixed_step_s(point) - point.decode_step_s)
         engine = replace(engine, slowdown=np.where(stable, mean_itl * point.steps_per_s, 1.0))
         point = engine.settle()
@@ -250,7 +251,7 @@ def chunked(
         load=np.where(stable, load, np.maximum(load, 1.0)),
         mean_batch=np.where(stable, engine.rate * (outputs - 1.0) * mean_itl, np.inf),
         mean_itl_s=np.where(stable, mean_itl, np.inf),
-        mixed_share=mixed,
+        mixed_share=often,
         wait=wait,
         residual_s=engine.residual_s(point),
         own_weights=lengths.weights,

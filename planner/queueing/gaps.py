@@ -145,11 +145,14 @@ class TabledGaps:
     batch: BatchSpread
     variance: Floats
 
+    share: Floats | float = 1.0  # of gaps that follow the table; the others are decode steps
+
     def quantile_s(self, q: float) -> Floats:
         """q-quantile over tokens."""
-        level = float(checked_level(q))
+        within = 1.0 - (1.0 - float(checked_level(q))) / np.broadcast_to(self.share, self.decode_s.shape)
         rows = self.gaps_s.reshape(-1, self.levels.size)
-        return np.array([np.interp(level, self.levels, row) for row in rows]).reshape(self.decode_s.shape)
+        found = [np.interp(at, self.levels, row) for at, row in zip(within.ravel(), rows, strict=True)]
+        return np.where(within > 0.0, np.reshape(found, self.decode_s.shape), self.decode_s)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

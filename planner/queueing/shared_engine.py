@@ -18,6 +18,7 @@ from planner.queueing.waiting import Jobs, Wait, checked_points
 PASSES = 2  # of the queue and the batch it meets
 _MOST_CHANCE = 0.98
 _SPARED, _SPARED_POWER = 0.4, 0.75
+_PRUDENCE = 1.5  # of the fit, at its worst
 _MOST_SPARING = 32.0  # replicas; more spare no better than these, as far as is known
 
 
@@ -120,6 +121,11 @@ def met_fraction(replicas: Floats, in_flight: Floats, counted_others: float) -> 
     """
     spared = counted_others * _SPARED / np.maximum(in_flight, 1e-3) ** _SPARED_POWER
     return np.asarray(np.minimum(replicas, _MOST_SPARING) ** -spared)
+
+
+def prudent(met: Floats) -> Floats:
+    """The same for quantiles: of how often gaps hold a prefill, so that a P99 on the edge errs to the slow side."""
+    return np.minimum(_PRUDENCE * met, 1.0)
 
 
 def engine_points(*arguments: ArrayLike) -> tuple[Floats, ...]:

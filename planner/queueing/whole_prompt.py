@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from planner.queueing.gaps import BatchSpread, StalledGaps
 from planner.queueing.routing import in_flight_wait
 from planner.queueing.service import Floats, ServiceLaw
-from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, engine_points, met_fraction
+from planner.queueing.shared_engine import PASSES, Behind, Colocated, behind_of, engine_points, met_fraction, prudent
 from planner.queueing.trust import IN_FLIGHT
 from planner.queueing.waiting import Jobs, fitted_wait
 
@@ -62,7 +62,7 @@ def whole_prompt(
         batch = (token_rate * a * longer + rate * met * first_s) / np.where(stable, 1.0 - token_rate * c * longer, 1.0)
     td = a + c * batch
     spread = BatchSpread(batch, batch / np.clip(1.0 - token_rate * c * longer, 0.05, 1.0))
-    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, outputs - 1.0, met)
+    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, outputs - 1.0, prudent(met))
     return Colocated(
         stable=stable,
         load=prefill + token_rate * c,

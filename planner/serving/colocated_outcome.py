@@ -13,7 +13,7 @@ from planner.queueing.occupancy import kv_tokens_quantile
 from planner.queueing.total import total_mean_s, total_quantile_s
 from planner.records import STATISTICS, Floats, Mode, Note, PoolState
 from planner.serving.bands import formula_bands
-from planner.serving.colocated import ColocatedLaw, chained_law, colocated_law
+from planner.serving.colocated import ColocatedLaw, chained_law, colocated_law, linear_law
 from planner.serving.colocated_ranks import SharedRanks
 from planner.serving.doubts import Mark, worst
 from planner.serving.outcome import Outcome
@@ -81,12 +81,15 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
 
 
 def _chained(pool: ColocatedLaw) -> ColocatedLaw:
-    """Steps, gaps and own prefill by the chain; of several workers the wait stays that behind their router."""
+    """Steps, gaps and own prefill by the chain; of several workers their router has the wait, and spares as it does."""
     chained = chained_law(pool.role, pool.mode, pool.budgets, pool.replicas)
     law = chained.law
     if pool.workers[0] == 1.0 or not isinstance(law, SharedRanks):
         return chained
-    return replace(chained, law=replace(law, routed=pool.law.wait))
+    role = pool.role
+    lone, _ = linear_law(role, pool.mode, role.traffic.window_requests_per_s / pool.replicas, pool.budgets, np.ones(1))
+    met = (pool.law.mean_itl_s - pool.law.gaps.decode_s) / np.maximum(lone.mean_itl_s - lone.gaps.decode_s, 1e-12)
+    return replace(chained, law=replace(law, routed=pool.law.wait).sparing(np.clip(met, 0.0, 1.0)))
 
 
 def _pace_quantile(pool: ColocatedLaw) -> Callable[[float], float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from planner.queueing.gaps import BatchSpread, TabledGaps
 from planner.queueing.lockstep_wait import LockstepWait
 from planner.queueing.service import ServiceLaw
+from planner.queueing.shared_engine import met_fraction, prudent
 from planner.queueing.shared_ranks import LEVELS, SharedPoint, shared_ranks
 from planner.queueing.waiting import Wait
 from planner.records import Floats
@@ -94,6 +95,26 @@ class SharedRanks:
         """q-quantile of the gaps over tokens."""
         return np.where(self.stable, self.gaps.quantile_s(q), np.inf)
 
+    def sparing(self, met: Floats) -> SharedRanks:
+        """Behind a router that spares busy workers: prompts meet that fraction of the decodes that chance has."""
+        plain_s = self.gaps.decode_s
+        mean_gap_s = np.where(self.stable, plain_s + met * (self.mean_itl_s - plain_s), np.inf)
+        spared = np.where(self.stable, mean_gap_s / self.mean_itl_s, 1.0)
+        spread = self.gaps.batch
+        gaps = replace(
+            self.gaps,
+            batch=BatchSpread(spared * spread.mean, spared * spread.variance),
+            variance=met[..., None] * self.gaps.variance,
+            share=prudent(met),
+        )
+        return replace(
+            self,
+            mean_batch=self.mean_batch * spared,
+            mean_itl_s=mean_gap_s,
+            mixed_share=prudent(met) * self.mixed_share,
+            gaps=gaps,
+        )
+
     @cached_property
     def own_s(self) -> Floats:
         """(points, atoms) the prefill of each prompt itself."""
@@ -130,7 +151,7 @@ def ranks_law(
     """The law of every point, and what a prompt token adds to a worker's steps; arguments broadcast.
 
     A router that goes by requests in flight hardly sees where prompts wait, so each of the workers has its
-    share of the arrivals by chance.
+    share of the arrivals by chance, but for sparing busy workers.
     """
     settle = _settling(role, rough)
     rates, tokens, counts = np.broadcast_arrays(arrivals_per_s, budgets, replicas)
@@ -157,6 +178,8 @@ def ranks_law(
         residual_s=of("residual_s"),
         gaps=TabledGaps(LEVELS, of("gaps_s"), of("decode_s"), spread, of("gap_variance")),
     )
+    if role.dp > 1:
+        law = law.sparing(met_fraction(counts, batch + load, role.counted_others))
     return law, of("token_s")
 
 

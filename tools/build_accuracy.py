@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import operator_errors  # noqa: E402
 from catalog_build import engines  # noqa: E402
 
+from planner.calibration.spread import RIDGE  # noqa: E402
 from planner.calibration.validate import Row, predict_rows  # noqa: E402
 from planner.cli.validate import finder  # noqa: E402
 from planner.files.catalog import Catalog  # noqa: E402
@@ -116,11 +117,17 @@ _INTERVALS = """\
 ## Intervals
 
 The 80 % interval of a prediction is the spread of held-out errors of its class: a cell that was measured, a new cell of
-a measured model, a new model. In a measured cell it depends on the engine, the kind of model (dense, experts, latent
-attention) and the load; in every class each engine has its own, shrunk towards all of them, and accelerators with
-larger errors stretch it. The share inside above is of the runs that the constants were fitted to and so lies higher
-than on new ones. Jackknifed, each group of curves, cells or models judged by intervals that the others gave, it is,
-in %:
+a measured model, a new model. Its two ends are quantiles of the class in log, stretched by engine, accelerator and both
+together, and in measured cells by kind of model (dense, experts, latent attention) and load. All stretches are fitted
+at once to the pinball loss of the quantiles, with a ridge that {ridge:.0f} runs outweigh; no class is narrower than one
+that knows more. The share inside above is of the runs that the constants were fitted to and so lies higher than on new
+ones. Jackknifed, each group of curves, cells or models judged by intervals that the others gave, it is as below.
+Groups of 100 runs and more outside 76 to 88 %, of which a few cells or models are all there is, so that one of them
+moves a share by ten points:
+
+{outside}
+
+All shares, in %:
 
 | class | group | runs | TPOT inside | TTFT inside |
 |---|---|---|---|---|
@@ -176,7 +183,8 @@ def page() -> str:
     for groups in error_tables(rows).values():
         for group, both in groups.items():
             text += f"| {group} | {' | '.join(error_cells(both))} |\n"
-    text += "\n" + _FLOOR.format(**repeats(rows)) + _WEAK + _INTERVALS
+    text += "\n" + _FLOOR.format(**repeats(rows)) + _WEAK
+    text += _INTERVALS.format(ridge=RIDGE, outside=_outside(fit["inside"]))
     for name, title in _TITLES.items():
         text += _inside_rows(title, fit["inside"][name])
     text += _OPERATORS
@@ -203,6 +211,18 @@ def repeats(rows: Sequence[Row]) -> dict[str, float]:
     found = {f"same_{name}_median": median(values) for name, values in apart.items()}
     found |= {f"same_{name}_p90": quantiles(values, n=10)[-1] for name, values in apart.items()}
     return {**found, "same": len(apart["tpot"])}
+
+
+def _outside(classes: Mapping[str, Mapping[str, list[float]]]) -> str:
+    """Every group of 100 runs or more whose share inside lies outside 76 to 88 %."""
+    found = [
+        f"- {name} of {group}, {_TITLES[key]}: {share:.1f} %"
+        for key, groups in classes.items()
+        for group, (runs, *shares) in groups.items()
+        for name, share in zip(("TPOT", "TTFT"), shares, strict=True)
+        if runs >= 100 and not 76.0 <= share <= 88.0
+    ]
+    return "\n".join(found) or "- none"
 
 
 def _inside_rows(title: str, groups: Mapping[str, list[float]]) -> str:

@@ -13,7 +13,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,12 @@ import numpy as np  # noqa: E402
 from catalog_build import engines  # noqa: E402
 
 from planner.calibration.fit import Data, EngineFit, fit_data, fit_engines  # noqa: E402
-from planner.calibration.residuals import (  # noqa: E402
-    EngineIntervals,
-    HeldOut,
-    engine_intervals,
-    folds,
-    held_out,
-    jackknifed_inside,
-)
+from planner.calibration.residuals import HeldOut, folds, held_out  # noqa: E402
+from planner.calibration.spread import EngineIntervals, engine_intervals, jackknifed_inside  # noqa: E402
 from planner.calibration.validate import UNFITTED_FLAGS, errors, resolve  # noqa: E402
 from planner.cli.validate import finder  # noqa: E402
 from planner.files.measurements import read_table  # noqa: E402
-from planner.records import ClosedLoop, Floats  # noqa: E402
+from planner.records import ClosedLoop, Floats, IntervalFactors  # noqa: E402
 from planner.serving.stacked import CONSTANTS  # noqa: E402
 
 RUNS = ROOT / "tests" / "data" / "measured" / "serving.csv"
@@ -72,31 +67,35 @@ def rounded(value: float) -> float:
 
 
 def intervals_of(found: EngineIntervals) -> dict[str, Any]:
-    """Factors by class, widths by class and accelerator, and growth by coverage."""
+    """Factors by class, widths by class and group, and growth by coverage."""
+
+    def numbers(by_key: Mapping[str, IntervalFactors]) -> dict[str, list[float]]:
+        return {key: [rounded(value) for value in astuple(by)] for key, by in sorted(by_key.items())}
+
     return {
-        "factors": {
-            key: [rounded(value) for value in (by.step_low, by.step_high, by.ttft_low, by.ttft_high)]
-            for key, by in sorted(found.factors.items())
-        },
-        "widths": {key: [round(value, 3) for value in both] for key, both in sorted(found.widths.items())},
+        "factors": numbers(found.factors),
+        "widths": numbers(found.widths),
         "growth": {str(key): [round(value, 3) for value in both] for key, both in sorted(found.growth.items())},
     }
 
 
-def held_out_runs(colocated: tuple[Data, Floats], disaggregated: tuple[Data, Floats]) -> dict[str, HeldOut]:
-    """Every way of leaving runs out, by the class of evidence that it imitates."""
+def held_out_runs(colocated: tuple[Data, Floats], disaggregated: tuple[Data, Floats]) -> dict[str, dict[str, HeldOut]]:
+    """Every way of leaving runs out, by family and by the class of evidence that it imitates."""
     data, use = colocated
     apart, use_apart = disaggregated
     models = [run.model.id for run in data.runs]
     cells = [f"{run.model.id} {run.accelerator.id}" for run in data.runs]
+    accelerators = [run.accelerator.id for run in apart.runs]
     return {
-        "colocated/known-cell": held_out("colocated", data, use, folds(data.runs)),
-        "colocated/new-cell": held_out("colocated", data, use, cells),
-        "colocated/new-model": held_out("colocated", data, use, models),
-        "disaggregated/known-cell": held_out("disaggregated", apart, use_apart, folds(apart.runs), data, use),
-        "disaggregated/new-cell": held_out(
-            "disaggregated", apart, use_apart, [run.accelerator.id for run in apart.runs], data, use
-        ),
+        "colocated": {
+            "known-cell": held_out("colocated", data, use, folds(data.runs)),
+            "new-cell": held_out("colocated", data, use, cells),
+            "new-model": held_out("colocated", data, use, models),
+        },
+        "disaggregated": {
+            "known-cell": held_out("disaggregated", apart, use_apart, folds(apart.runs), data, use),
+            "new-cell": held_out("disaggregated", apart, use_apart, accelerators, data, use),
+        },
     }
 
 
@@ -109,15 +108,8 @@ def accuracy(held: HeldOut) -> dict[str, Any]:
     return {name: [len(rows), *_errors(held, rows)] for name, rows in groups.items()}
 
 
-def coverage(held: HeldOut, name: str) -> dict[str, list[float]]:
-    """Runs, and share in % inside the 80 % intervals that other runs give, by mode, accelerator and engine."""
-    by_curve = name.endswith("/known-cell") or name.startswith("disaggregated")
-    left_out: Sequence[object] = [run.model.id for run in held.runs]
-    if by_curve:
-        left_out = folds(held.runs)
-    elif name.endswith("/new-cell"):
-        left_out = [f"{run.model.id} {run.accelerator.id}" for run in held.runs]
-    inside = jackknifed_inside(held, name, left_out)
+def coverage(held: HeldOut, inside: Floats) -> dict[str, list[float]]:
+    """Runs, and share in % of those `inside` an interval, by accelerator and engine."""
     groups: dict[str, list[int]] = {"all": list(range(len(held.runs)))}
     for row, run in enumerate(held.runs):
         for group in (run.accelerator.id, run.engine.id, f"{run.engine.id} on {run.accelerator.id}"):
@@ -152,10 +144,14 @@ def main() -> int:
         shipped = json.loads(OUT.read_text())
         return int(any(found[key] != shipped[key] for key in found))
     held = held_out_runs(colocated, disaggregated)
-    held["disaggregated/new-model"] = held["disaggregated/new-cell"]
+    inside = {
+        f"{family}/{known}": coverage(one, jackknifed_inside(classes, known))
+        for family, classes in held.items()
+        for known, one in classes.items()
+    }
+    table = {f"{family}/{known}": accuracy(one) for family, classes in held.items() for known, one in classes.items()}
+    held["disaggregated"]["new-model"] = held["disaggregated"]["new-cell"]
     intervals = {engine: intervals_of(found) for engine, found in sorted(engine_intervals(held).items())}
-    inside = {name: coverage(one, name) for name, one in held.items() if name != "disaggregated/new-model"}
-    table = {name: accuracy(one) for name, one in held.items() if name != "disaggregated/new-model"}
     text = json.dumps({**found, "intervals": intervals, "held_out": table, "inside": inside}, indent=1, sort_keys=True)
     OUT.write_text(text + "\n", encoding="utf-8")
     engines.build(RUNS, ROOT / "hardware")

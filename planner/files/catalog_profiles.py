@@ -50,7 +50,7 @@ def read_engine(document: Document, stem: str) -> EngineProfile:
         "disaggregated": _constants(fields, "disaggregated"),
         "interval_coverage": fields.ratio("interval_coverage", "0.8", 1.0),
         "intervals": _intervals(fields),
-        "interval_widths": _stretches(fields, "interval_widths"),
+        "interval_widths": _widths(fields),
         "interval_growth": _growth(fields),
         "measured_cells": _cells(fields),
         "deviations": _deviations(fields),
@@ -106,23 +106,29 @@ def _intervals(fields: Fields) -> dict[str, IntervalFactors]:
     return intervals
 
 
-def _stretches(fields: Fields, key: str) -> dict[str, tuple[float, float]]:
-    """Factors on log intervals of step times and of TTFT."""
+def _stretches(fields: Fields, key: str, ends: str) -> dict[str, list[float]]:
+    """Factors on log intervals, one for each of `ends`."""
     inner = fields.inner(key)
-    found: dict[str, tuple[float, float]] = {}
+    found: dict[str, list[float]] = {}
     for name, values in (inner.values if inner else {}).items():
         numbers = values if isinstance(values, list) else []
-        if len(numbers) != 2 or not all(isinstance(x, int | float) and x > 0 for x in numbers):
-            fields.fault((key, str(name)), "want [step width, TTFT width], factors on log intervals")
+        good = len(numbers) == len(ends.split(", ")) and all(isinstance(x, int | float) and x > 0 for x in numbers)
+        if not good:
+            fields.fault((key, str(name)), f"want [{ends}], factors on log intervals")
             continue
-        found[str(name)] = (float(numbers[0]), float(numbers[1]))
+        found[str(name)] = [float(x) for x in numbers]
     return found
+
+
+def _widths(fields: Fields) -> dict[str, IntervalFactors]:
+    found = _stretches(fields, "interval_widths", "step low, step high, TTFT low, TTFT high")
+    return {name: IntervalFactors(*numbers) for name, numbers in found.items()}
 
 
 def _growth(fields: Fields) -> dict[float, tuple[float, float]]:
     """Coverage -> factors, coverage a share such as 0.9."""
     found: dict[float, tuple[float, float]] = {}
-    for name, widths in _stretches(fields, "interval_growth").items():
+    for name, (step, ttft) in _stretches(fields, "interval_growth", "step width, TTFT width").items():
         try:
             share = float(name)
         except ValueError:
@@ -130,7 +136,7 @@ def _growth(fields: Fields) -> dict[float, tuple[float, float]]:
         if not 0 < share < 1:
             fields.fault(("interval_growth", str(name)), "want a share between 0 and 1")
             continue
-        found[share] = widths
+        found[share] = (step, ttft)
     return found
 
 

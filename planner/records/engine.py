@@ -107,8 +107,8 @@ class EngineProfile:
     provenance: Provenance
     sha256: str = ""
     deviations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # "mode/level/key" -> constant -> log
-    interval_widths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """"<mode>/<class>/<accelerator>" -> what log intervals of step times and of TTFT are stretched by there."""
+    interval_widths: Mapping[str, IntervalFactors] = field(default_factory=dict)
+    """"<mode>/<class>/<accelerator, kind of model or load>" -> what stretches the ends of log intervals."""
     interval_growth: Mapping[float, tuple[float, float]] = field(default_factory=dict)
     """Coverage -> what log intervals of step times and of TTFT are stretched by to hold it."""
     connectors: Mapping[str, ConnectorRule] = field(default_factory=dict)

@@ -69,37 +69,22 @@ def factors(scenario: Scenario, deployment: Deployment) -> IntervalFactors:
 def factors_for(
     engine: EngineProfile, family: str, evidence_name: str, kind: str, accelerator_id: str, load: str = ""
 ) -> IntervalFactors:
-    """The factors of the finest measured group, by kind of model and load, stretched by what the accelerator needs.
-
-    Never narrower than those of all runs of a class that knows more.
-    """
+    """The factors of a class, stretched by what the accelerator, the kind of model and the load need in it."""
     key = f"{family}/{evidence_name}"
-    names = (f"{key}/{kind}/{load}", f"{key}/{kind}", key)
-    found = _stretched_for(engine, accelerator_id, key, next(name for name in names if name in engine.intervals))
-    for better in SEVERITY[: SEVERITY.index(evidence_name)]:
-        coarse = f"{family}/{better}"
-        if coarse in engine.intervals:
-            found = _widest(found, _stretched_for(engine, accelerator_id, coarse, coarse))
+    found = engine.intervals[key]
+    for group in (accelerator_id, kind, load):
+        widths = engine.interval_widths.get(f"{key}/{group}")
+        found = stretched(found, widths) if widths else found
     return found
 
 
-def _stretched_for(engine: EngineProfile, accelerator_id: str, key: str, name: str) -> IntervalFactors:
-    return stretched(engine.intervals[name], *engine.interval_widths.get(f"{key}/{accelerator_id}", (1.0, 1.0)))
-
-
-def _widest(one: IntervalFactors, other: IntervalFactors) -> IntervalFactors:
+def stretched(by: IntervalFactors, widths: IntervalFactors) -> IntervalFactors:
+    """Intervals made wider or narrower in log, each end by its own factor."""
     return IntervalFactors(
-        min(one.step_low, other.step_low),
-        max(one.step_high, other.step_high),
-        min(one.ttft_low, other.ttft_low),
-        max(one.ttft_high, other.ttft_high),
-    )
-
-
-def stretched(by: IntervalFactors, step_width: float, ttft_width: float) -> IntervalFactors:
-    """Intervals made wider or narrower in log."""
-    return IntervalFactors(
-        by.step_low**step_width, by.step_high**step_width, by.ttft_low**ttft_width, by.ttft_high**ttft_width
+        by.step_low**widths.step_low,
+        by.step_high**widths.step_high,
+        by.ttft_low**widths.ttft_low,
+        by.ttft_high**widths.ttft_high,
     )
 
 
@@ -127,10 +112,11 @@ def at_coverage(engine: EngineProfile, coverage: float) -> EngineProfile:
     else:
         at = [_normal_width(share) for share in shares]
         growth = [float(np.interp(here, at, [listed[share][side] for share in shares])) for side in range(2)]
+    widths = IntervalFactors(growth[0], growth[0], growth[1], growth[1])
     return replace(
         engine,
         interval_coverage=coverage,
-        intervals={name: stretched(by, *growth) for name, by in engine.intervals.items()},
+        intervals={name: stretched(by, widths) for name, by in engine.intervals.items()},
         interval_growth={},
     )
 

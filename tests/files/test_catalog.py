@@ -182,7 +182,7 @@ def test_faults_of_an_efficiency_file(tmp_path: Path, text: str, message: str) -
         (("colocated/known-cell: [0.", "colocated/known-cell: [9."), "low before high"),
         (("colocated/common: [", "colocated/common: [9, "), "want 20 log factors"),
         (("interval_growth:\n", "interval_growth:\n  2: [1, 1]\n"), "want a share between 0 and 1"),
-        (("interval_widths:\n", "interval_widths:\n  a/b/c: [1]\n"), "want [step width, TTFT width]"),
+        (("interval_widths:\n", "interval_widths:\n  a/b/c: [1]\n"), "TTFT low, TTFT high], factors on log intervals"),
         (("token_budget: 8192", "token_budget: 0"), "must be more than 0"),
         (("block_tokens: 16", "block_tokens: 1 kB"), "memory.block_tokens"),
     ],

@@ -8,7 +8,7 @@ import pytest
 import small_scenarios as small
 
 from planner.errors import FieldError
-from planner.records import Deployment, Pool, Scenario
+from planner.records import Deployment, IntervalFactors, Pool, Scenario
 from planner.serving.intervals import at_coverage, evidence_class, factors, factors_for
 from planner.serving.predict import evaluate_at, predict
 from planner.serving.traffic import traffic
@@ -78,7 +78,7 @@ def test_a_step_factor_scales_every_step() -> None:
 SPREAD = replace(
     ENGINE,
     interval_growth={0.5: (0.4, 0.5), 0.9: (1.5, 1.4), 0.99: (4.0, 3.0)},
-    interval_widths={"disaggregated/known-cell/h200-sxm": (2.0, 0.5)},
+    interval_widths={"disaggregated/known-cell/h200-sxm": IntervalFactors(1.0, 2.0, 1.0, 0.5)},
 )
 
 

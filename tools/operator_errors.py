@@ -106,7 +106,8 @@ def _gemm(accelerator: Accelerator, point: Point) -> tuple[float, str]:
 
 def _prefill(accelerator: Accelerator, point: Point) -> tuple[float, str]:
     shape = _named(point)
-    fit = _own(accelerator, "prefill_attention", "bf16", point, head_dim=shape["head_dim"])
+    kv = _DTYPES.get(point["kv_dtype"], "bf16")
+    fit = _own(accelerator, "prefill_attention", "bf16", point, head_dim=shape["head_dim"], kv_dtype=kv)
     if shape["batch"] != 1:
         raise FieldError("batch", "prompts are priced one by one")
     rate = fit.compute_fraction * accelerator.bf16_dense_flops_per_s

@@ -1,4 +1,4 @@
-"""How far measured runs lie from predictions made without them (FIDELITY §7)."""
+"""How far measured runs lie from predictions made without them (FIDELITY §5)."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.calibration.fit import Booleans
-from planner.calibration.residuals import HeldOut
+from planner.calibration.residuals import HeldOut, curve
 from planner.records import ClosedLoop, Floats, IntervalFactors
 from planner.serving.intervals import SEVERITY, load_class, model_kind
 
 COVERAGE = 0.8
 _COVERAGES = (0.5, 0.9, 0.95, 0.99)
-_TAIL = {"known-cell": 0.09, "new-cell": 0.085, "new-model": 0.08}  # below .1: errors of groups not fitted run wider
-RIDGE = 20.0  # runs against which a group's width doubles
+_TAIL = {"known-cell": 0.0875, "new-cell": 0.085, "new-model": 0.08}  # below .1: errors of groups not fitted run wider
+RIDGE = 15.0  # runs against which a group's width doubles
 _GROUP_WEIGHT = -0.5  # runs of a cell or model left out err together: those of a large one count by their root
 _NEW_WIDTH = 2.0  # log width where neither model nor engine on this accelerator was measured: a judgement
 _MANY = 500  # runs of a class that tell what stretches fast ends from what stretches slow ones
@@ -117,13 +117,19 @@ def strain(residual: Floats, bounds: Floats) -> Floats:
 
 
 def jackknifed_inside(classes: Mapping[str, HeldOut], known: str) -> Booleans:
-    """Whether each run of a class lies in the interval that the runs of all other groups give it, [rows, 2]."""
+    """Whether each run of a class lies in the interval that the runs of all other groups give it, [rows, 2].
+
+    Groups are curves in measured cells, and elsewhere the cells or models left out.
+    """
     held, inside = classes[known], np.zeros(classes[known].residual.shape, dtype=bool)
-    of_row = np.array(held.left_out)
+    of_row = np.array([str(curve(run)) for run in held.runs] if known == SEVERITY[0] else held.left_out)
+    needed = [name for name in SEVERITY[: SEVERITY.index(known) + 1] if name in classes]
     for group in np.unique(of_row):
         own = held.part(of_row == group)
         gone = set(own.runs)
-        others = {name: of.part(np.array([run not in gone for run in of.runs])) for name, of in classes.items()}
+        others = {
+            name: classes[name].part(np.array([run not in gone for run in classes[name].runs])) for name in needed
+        }
         bounds = log_bounds(fit_spreads(others)[known], known, own.runs)
         inside[of_row == group] = strain(own.residual, bounds) <= 1.0
     return inside

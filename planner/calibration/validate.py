@@ -83,6 +83,7 @@ def resolve(measurement: Measurement, find: Finder) -> ClosedLoop:
         equal_lengths=measurement.equal_lengths,
         clients=measurement.clients,
         origin=measurement.origin,
+        speculation=measurement.speculation,
     )
     return run if run.kv_dtype else replace(run, kv_dtype=assumed_kv_dtype(run))
 

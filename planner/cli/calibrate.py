@@ -99,8 +99,6 @@ def _deployed(path: Path, catalog: tuple[Path, ...]) -> Callable[[Measurement], 
     deployment = scenario.deployment
     if deployment is None:
         raise InputError([Fault("has no deployment: say what ran", str(path))])
-    if scenario.speculation is not None:
-        raise InputError([Fault("speculation: constants are fitted to runs without it", str(path))])
 
     def place(one: Measurement) -> ClosedLoop:
         prefill = deployment.prefill
@@ -116,6 +114,7 @@ def _deployed(path: Path, catalog: tuple[Path, ...]) -> Callable[[Measurement], 
             output_tokens=one.output_tokens,
             equal_lengths=one.equal_lengths,
             clients=one.clients,
+            speculation=scenario.speculation,
         )
 
     return place

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from planner.errors import Fault, InputError
 from planner.files.reading import decode, read_bytes
-from planner.records import Deployment, Measurement, Pool
+from planner.records import Deployment, Measurement, Pool, Speculation
 
 MOST_BYTES = 200_000_000
 NEEDED = (
     "id", "model", "accelerator", "engine", "weights", "input_tokens_max", "output_tokens_max", "concurrency",
 )  # fmt: skip
+_DRAFTS = ("draft_tokens", "accepted_tokens", "acceptance_rate", "draft_layers")  # as a scenario names them
 _UNIFORM_MEAN = 0.9  # lengths drawn evenly from [0.8 L, L]
 
 
@@ -65,7 +66,25 @@ def _measurement(row: Mapping[str, str]) -> Measurement:
         tpot_s=_measured(row, "tpot_ms"),
         origin=row.get("origin") or "",
         flags=tuple((row.get("flags") or "").split()),
+        speculation=_speculation(row),
     )
+
+
+def _speculation(row: Mapping[str, str]) -> Speculation | None:
+    """Drafted and accepted tokens; None where nothing is drafted."""
+    given = {name: _finite(row, name) for name in _DRAFTS if (row.get(name) or "").strip()}
+    if not any(given.values()):
+        return None
+    from pydantic import ValidationError
+
+    from planner.files.schema import SpeculationKeys
+
+    try:
+        return SpeculationKeys.model_validate(given).record()
+    except ValidationError as error:
+        problem = error.errors()[0]
+        reason = problem["ctx"]["error"] if "ctx" in problem else "missing; say how many tokens a step drafts"
+        raise ValueError(f"{problem['loc'][0]}: {reason}") from None
 
 
 def _colocated(row: Mapping[str, str]) -> Deployment:
@@ -81,14 +100,21 @@ def _disaggregated(row: Mapping[str, str]) -> Deployment:
     return Deployment("disaggregated", decode=pools[1], prefill=pools[0])
 
 
-def _number(row: Mapping[str, str], name: str) -> float:
+def _finite(row: Mapping[str, str], name: str) -> float:
     text = (row.get(name) or "").strip()
     try:
         value = float(text)
     except ValueError:
         raise ValueError(f'{name} "{text}" is not a number') from None
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} {text} is not a positive number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} {text} is not a finite number")
+    return value
+
+
+def _number(row: Mapping[str, str], name: str) -> float:
+    value = _finite(row, name)
+    if value <= 0:
+        raise ValueError(f"{name} {row[name].strip()} is not a positive number")
     return value
 
 

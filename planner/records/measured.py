@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from planner.records.engine import EngineProfile
 from planner.records.hardware import Accelerator
 from planner.records.model import ModelShape
-from planner.records.question import Deployment
+from planner.records.question import Deployment, Speculation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +26,12 @@ class ClosedLoop:
     equal_lengths: bool
     clients: float
     origin: str = ""  # whose benchmark
+    speculation: Speculation | None = None
+
+    @property
+    def step_tokens(self) -> float:
+        """Mean tokens that a request gains in a decode step."""
+        return self.speculation.step_tokens if self.speculation else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +54,4 @@ class Measurement:
     origin: str = ""
     flags: tuple[str, ...] = ()
     source: str = ""
+    speculation: Speculation | None = None

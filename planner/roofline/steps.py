@@ -99,10 +99,9 @@ def step(
     )
     new = prompt - cached
     share = np.where(chunk > 0, chunk / np.where(new > 0, new, 1.0), 0.0)
-    verified = worker.verified_tokens * batch
-    drafted = verified - batch
-    tokens, floor_routed = verified + chunk, routed
-    routed = routed + np.minimum(worker.dp * drafted, (worker.verified_tokens - 1) * routed)
+    floor_routed = routed
+    verified, routed = with_drafts(batch, routed, worker.verified_tokens, worker.dp)
+    tokens = verified + chunk
     parts = {
         "weights_and_gemm_s": _linear_s(worker, tokens, verified + share),
         "attention_decode_s": _decode_attention_s(worker, batch, context),
@@ -117,6 +116,15 @@ def step(
         parts = {name: worker.stage_factor * part for name, part in parts.items()}
     floor = step_floor_s(worker, batch, context, chunk, prompt, floor_routed, cached)
     return StepTime(**parts, floor_s=np.maximum(floor - sum(parts.values()), 0.0))
+
+
+def with_drafts(batch: Floats, expert_tokens: Floats, verified_tokens: Numbers, dp: Numbers) -> tuple[Floats, Floats]:
+    """Tokens that decoding sequences have in a step, `verified_tokens` each, and those of all ranks for the experts.
+
+    `expert_tokens` is what experts see where nothing is drafted.
+    """
+    drafted = (verified_tokens - 1) * batch
+    return batch + drafted, expert_tokens + np.minimum(dp * drafted, (verified_tokens - 1) * expert_tokens)
 
 
 def _draft_s(worker: Worker, batch: Floats, context: Floats) -> Floats:

@@ -100,11 +100,12 @@ class Load:
     output: Floats
     equal_lengths: Floats
     running: Floats  # most that the engine admits at once
+    step_tokens: float | Floats = 1.0  # that a request gains in a decode step
 
     @property
-    def decoded(self) -> Floats:
-        """Tokens after the first."""
-        return np.maximum(self.output - 1.0, 1.0)
+    def steps(self) -> Floats:
+        """Decode steps of a request: those of its tokens after the first."""
+        return np.maximum(self.output - 1.0, 1.0) / self.step_tokens
 
     @property
     def context(self) -> Floats:
@@ -151,9 +152,9 @@ class Colocated:
         none = np.zeros(self.rows)
         on_rank = batch / dp
         decode = self.stack.parts(constants, on_rank, load.context, none, none, batch)
-        room = np.where(self.mixed, np.maximum(self.budget - on_rank, 1.0), self.budget)
+        room = np.where(self.mixed, np.maximum(self.budget - self.stack.verified * on_rank, 1.0), self.budget)
         chunks = np.ceil(load.prompt / room)
-        completions = batch / load.decoded  # per decode step
+        completions = batch / load.steps  # per decode step
         arrived = -np.expm1(-completions / dp)  # chance that a rank has a new prompt at all
         per_rank = completions / dp * load.prompt
         tokens = np.minimum(room, np.maximum(load.prompt / chunks, per_rank / arrived))
@@ -175,25 +176,26 @@ class Colocated:
         alone = self.stack.total_s(point.busy, constants) - np.where(mixed, decode_step, 0.0)
         launches = self.stack.busy_launches_s(constants)
         extra = by["prefill_factor"] * alone + launches
-        tpot = decode_step + np.where(mixed, np.minimum(point.busy_steps, 1.0), point.busy_steps) * extra
+        gap = decode_step + np.where(mixed, np.minimum(point.busy_steps, 1.0), point.busy_steps) * extra
         busy_step = extra + np.where(mixed, decode_step, 0.0)
         own = point.chunks * busy_step
         service = busy_step * load.prompt / point.tokens
         burst = service * load.running / dp
-        decode = load.decoded * tpot
+        decode = load.steps * gap
         wait = burst_wait_s(burst, load.window(by) * decode + np.where(mixed, burst, 0.0), service)
         packed = by["prefill_factor"] * self.stack.total_s(point.packed, constants) + launches
         # prompts of the first burst share steps, but few of them in full: between both ways to serve one
         first_service = np.sqrt(service * packed * load.prompt / self._full_step())
         wait = by["burst_wait_factor"] * wait + by["burst_ahead_fraction"] * first_service * load.running / dp
         before = by["own_prefill_factor"] * own + wait
-        first = by["ttft_fixed_s"] + by["ttft_steps"] * tpot + before
+        first = by["ttft_fixed_s"] + by["ttft_steps"] * gap + before
         batch = load.running * decode / (decode + before)
-        most = dp * self.budget * load.decoded / (load.prompt + load.decoded)  # prefill must keep up with completions
+        request = load.prompt + self.stack.verified * load.steps
+        most = dp * self.budget * load.steps / request  # prefill must keep up with completions
         batch = np.where(mixed, np.minimum(batch, most), batch)
         return Answer(
             ttft_s=load.first_token_s(first, decode, by["held_back_requests"]),
-            tpot_s=tpot,
+            tpot_s=gap / load.step_tokens,
             batch=batch,
             own_s=by["own_prefill_factor"] * own,
             wait_s=by["burst_wait_factor"] * wait,
@@ -244,27 +246,27 @@ class Disaggregated:
 
     def answer(self, constants: Constants, point: Point) -> Answer:
         own, each = self.prefill_s(constants, point)
-        tpot = self.decode.total_s(point.decode, constants)
-        return apart(Named(constants), self.load, own, each / self.servers, tpot, self.transfer_s)
+        step = self.decode.total_s(point.decode, constants)
+        return apart(Named(constants), self.load, own, each / self.servers, step, self.transfer_s)
 
 
-def apart(by: Named, load: Load, own_s: Floats, service_s: Floats, tpot_s: Floats, transfer_s: Floats) -> Answer:
+def apart(by: Named, load: Load, own_s: Floats, service_s: Floats, step_s: Floats, transfer_s: Floats) -> Answer:
     """What clients of two pools see: prefill alone, prefill of the whole pool per prompt, and a decode step (§4)."""
-    decode = load.decoded * tpot_s
+    decode = load.steps * step_s
     burst = service_s * load.running
     wait = burst_wait_s(burst, load.window(by) * decode + burst, service_s)
     before = by["own_prefill_factor"] * own_s + by["burst_wait_factor"] * wait
     before = np.maximum(before, burst - decode)  # a saturated prefill pool holds all who do not decode
-    first = by["ttft_fixed_s"] + by["ttft_steps"] * tpot_s + before + by["burst_ahead_fraction"] * burst + transfer_s
+    first = by["ttft_fixed_s"] + by["ttft_steps"] * step_s + before + by["burst_ahead_fraction"] * burst + transfer_s
     return Answer(
         ttft_s=load.first_token_s(first, decode, by["held_back_requests"]),
-        tpot_s=tpot_s,
+        tpot_s=step_s / load.step_tokens,
         batch=load.running * decode / (decode + before),
         own_s=by["own_prefill_factor"] * own_s,
         wait_s=by["burst_wait_factor"] * wait,
-        step_s=tpot_s,
-        busy_gap_s=tpot_s,
-        busy_share=np.zeros_like(tpot_s),
+        step_s=step_s,
+        busy_gap_s=step_s,
+        busy_share=np.zeros_like(step_s),
     )
 
 
@@ -308,10 +310,11 @@ def worker_of(run: ClosedLoop, pool: Pool, accelerator: Accelerator, made: Worke
     if pool.pp > 1:
         raise FieldError("pp", f"pp {pool.pp}: closed loops of pipeline stages are not predicted; use pp 1")
     split = (pool.tp, pool.pp, pool.ep, pool.dp)
-    key = (run.model.id, run.weights, run.kv_dtype, accelerator.id, run.engine.id, *split)
+    key = (run.model.id, run.weights, run.kv_dtype, accelerator.id, run.engine.id, run.speculation, *split)
     if key not in made:
         reached = spanning(accelerator, pool.tp)
-        made[key] = build_worker(run.model, run.weights, run.kv_dtype, reached, run.engine.id, UNIT, *split)
+        formats = (run.weights, run.kv_dtype)
+        made[key] = build_worker(run.model, *formats, reached, run.engine.id, UNIT, *split, run.speculation)
     return made[key]
 
 
@@ -367,6 +370,7 @@ def _load(runs: Sequence[ClosedLoop], workers: Sequence[Worker]) -> Load:
         _once(runs, lambda run: run.output_tokens),
         _once(runs, lambda run: run.equal_lengths),
         np.minimum(clients, np.maximum(held, 1.0)),
+        _once(runs, lambda run: run.step_tokens),
     )
 
 

@@ -19,6 +19,7 @@ from planner.roofline import collectives as _collectives
 from planner.roofline import operators as _operators
 from planner.roofline import steps as _steps
 from planner.roofline.kinds import LatentKind
+from planner.roofline.steps import with_drafts
 from planner.roofline.worker import Worker
 from planner.serving.stacked_parts import (
     LINK,
@@ -61,6 +62,7 @@ class Parts:
     work_s: Floats  # GEMMs, attention, experts and element-wise work
     collectives_s: Floats
     start_up_s: Floats
+    kernels: Floats  # small ones, with gaps between them
     sequences: Floats  # decoding on one rank
 
 
@@ -126,6 +128,8 @@ class Stack:
         self.kernels = each(lambda w: w.kernels)
         self.layers = each(lambda w: w.layers)
         self.dp = each(lambda w: w.dp)
+        self.verified = each(lambda w: w.verified_tokens)  # tokens of a sequence in a decode step
+        self._draft_share = each(lambda w: w.speculation.draft_layers / w.layers if w.speculation else 0.0)
         self._always_s = each(
             lambda w: w.gemms.start_up_s + w.head.start_up_s + sum(k.count * k.start_up_s for k in w.experts)
         )
@@ -134,7 +138,8 @@ class Stack:
         kinds = {kind.mixer: kind for worker in workers for kind in worker.latent}
         latents = list(kinds)
         self._latents = list(kinds.values())
-        self._gemms = pairs(gemm_parts)
+        self._gemms = pairs(lambda w: gemm_parts(w, w.gemms))
+        self._head = pairs(lambda w: gemm_parts(w, w.head))
         self._softmax = pairs(softmax_parts)
         self._latent = pairs(lambda w: [latent_part(w, kind, latents.index(kind.mixer)) for kind in w.latent])
         self._recurrent = pairs(recurrent_parts)
@@ -148,15 +153,28 @@ class Stack:
         """One step of every row; arguments [rows] as those of `roofline.steps.step`, `constants` [rows, constants]."""
         by = Named(constants)
         share = np.where(chunk > 0, chunk / np.where(prompt > 0, prompt, 1.0), 0.0)
-        tokens = batch + chunk
-        work = operators.elementwise_s(tokens, self.elements_per_token, self.bytes_per_s)
-        work = work + self._gemms_s(by, tokens, batch + share) + self._experts_s(by, routed)
+        verified, routed = with_drafts(batch, routed, self.verified, self.dp)
+        work = self._layers_s(by, verified + chunk, routed) + self._gemms_s(by, self._head, verified + share)
         if np.any(batch > 0):
-            work = work + self._decode_attention_s(by, batch, context)
+            work = work + self._decode_attention_s(by, batch, context, self.verified)
         if np.any(chunk > 0):
             work = work + self._prefill_attention_s(by, chunk, prompt, share)
         start_up = self._always_s + self._decode_s * (batch > 0) + self._prefill_s * (chunk > 0)
-        return Parts(work, self._collectives_s(tokens, routed), start_up, batch)
+        step = Parts(work, self._collectives_s(verified + chunk, routed), start_up, self.kernels, batch)
+        return self._drafting(by, step, batch, context) if np.any(self.verified > 1) else step
+
+    def _drafting(self, by: Named, step: Parts, batch: Floats, context: Floats) -> Parts:
+        """The step with the passes that draft its tokens, each by the draft layers and the head (`steps.step`)."""
+        passes = (self.verified - 1) * (batch > 0)
+        layers, routed = passes * self._draft_share, self.dp * batch
+        work = self._layers_s(by, batch, routed) + self._decode_attention_s(by, batch, context, np.ones(self.rows))
+        return replace(
+            step,
+            work_s=step.work_s + layers * work + passes * self._gemms_s(by, self._head, batch),
+            collectives_s=step.collectives_s + layers * self._collectives_s(batch, routed),
+            start_up_s=step.start_up_s + layers * (self._always_s + self._decode_s),
+            kernels=step.kernels + layers * self.kernels,
+        )
 
     def total_s(self, parts: Parts, constants: Constants) -> Floats:
         """Time of a step: its parts, the gaps between kernels and the host [s]."""
@@ -164,7 +182,7 @@ class Stack:
         return (
             parts.work_s
             + by["collective_factor"] * parts.collectives_s
-            + by["kernel_gap_s"] * self.kernels
+            + by["kernel_gap_s"] * parts.kernels
             + by["start_up_factor"] * parts.start_up_s
             + by["host_step_s"]
             + by["host_sequence_s"] * parts.sequences
@@ -176,15 +194,20 @@ class Stack:
 
     # --------------------------------------------------------------------------------------------------- work of a step
 
-    def _gemms_s(self, by: Named, tokens: Floats, sampled: Floats) -> Floats:
-        pairs, row = self._gemms, self._gemms.row
+    def _layers_s(self, by: Named, tokens: Floats, routed: Floats) -> Floats:
+        """Work of all layers but attention."""
+        elementwise = operators.elementwise_s(tokens, self.elements_per_token, self.bytes_per_s)
+        work: Floats = elementwise + self._gemms_s(by, self._gemms, tokens) + self._experts_s(by, routed)
+        return work
+
+    def _gemms_s(self, by: Named, pairs: _Pairs, tokens: Floats) -> Floats:
+        row = pairs.row
         compute = _at_most_1(pairs["compute_fraction"] * by["compute_factor"][row]) * pairs["peak"]
         memory = _at_most_1(pairs["memory_fraction"] * by["gemm_memory_factor"][row]) * self.bytes_per_s[row]
-        seen = np.where(pairs["head"] > 0, sampled[row], tokens[row])
         shape = (pairs["columns"], pairs["depth"], pairs["weight_bytes"], pairs["activation_bytes"])
-        return pairs.total(operators.gemm_s(seen, *shape, compute, memory, pairs["exponent"]))
+        return pairs.total(operators.gemm_s(tokens[row], *shape, compute, memory, pairs["exponent"]))
 
-    def _decode_attention_s(self, by: Named, batch: Floats, context: Floats) -> Floats:
+    def _decode_attention_s(self, by: Named, batch: Floats, context: Floats, verified: Floats) -> Floats:
         total, factor = np.zeros(self.rows), by["decode_attention_factor"]
 
         def bandwidth(pairs: _Pairs) -> Floats:
@@ -196,22 +219,27 @@ class Stack:
             fixed = (pairs["kv_bytes"], pairs["kv_heads"], pairs["sequence_s"] * factor[row])
             total += pairs.total(operators.decode_attention_s(batch[row], seen, *fixed, bandwidth(pairs)))
         if pairs := self._latent:
-            total += pairs.total(self._decode_latent_s(factor, batch, context, bandwidth(pairs)))
+            total += pairs.total(self._decode_latent_s(factor, batch, context, verified, bandwidth(pairs)))
         if pairs := self._recurrent:
             time = operators.decode_recurrent_s(batch[pairs.row], pairs["state_elements"], bandwidth(pairs))
             total += pairs.total(time)
         return total
 
-    def _decode_latent_s(self, factor: Floats, batch: Floats, context: Floats, bandwidth: Floats) -> Floats:
+    def _decode_latent_s(
+        self, factor: Floats, batch: Floats, context: Floats, verified: Floats, bandwidth: Floats
+    ) -> Floats:
         pairs = self._latent
         compute = _at_most_1(pairs["decode_fraction"] / factor[pairs.row]) * self.flops_per_s[pairs.row]
-        sequence = pairs["sequence_s"] * factor[pairs.row]
+        rates = {
+            "heads": pairs["heads"] * verified[pairs.row],  # every verified token meets the cache that is read once
+            "sequence_s": pairs["sequence_s"] * factor[pairs.row],
+            "decode_flops_per_s": compute,
+            "decode_bytes_per_s": bandwidth,
+        }
         each = np.zeros(len(pairs.row))
         for (number,), at in pairs.groups("mixer"):
             row = pairs.row[at]
-            kind = self._latent_kind(
-                number, at, sequence_s=sequence, decode_flops_per_s=compute, decode_bytes_per_s=bandwidth
-            )
+            kind = self._latent_kind(number, at, **rates)
             each[at] = decode_latent_s(kind, batch[row], context[row], self.bytes_per_s[row])
         return each
 

@@ -5,7 +5,7 @@ Rates of a worker built with constants of 1 are kept as fractions of the peak, s
 
 from __future__ import annotations
 
-from planner.roofline.kinds import LatentKind, RecurrentKind, SoftmaxKind
+from planner.roofline.kinds import Gemms, LatentKind, RecurrentKind, SoftmaxKind
 from planner.roofline.worker import Worker
 
 Part = dict[str, float]
@@ -17,22 +17,20 @@ def mixers(worker: Worker) -> tuple[SoftmaxKind | LatentKind | RecurrentKind, ..
     return (*worker.softmax, *worker.latent, *worker.recurrent)
 
 
-def gemm_parts(worker: Worker) -> list[Part]:
-    """Matrices of one step, the head marked: it sees sampled tokens only."""
+def gemm_parts(worker: Worker, gemms: Gemms) -> list[Part]:
+    """Matrices of one step."""
     parts = []
-    for head, gemms in ((0.0, worker.gemms), (1.0, worker.head)):
-        for i in range(len(gemms.columns)):
-            part = {
-                name: float(getattr(gemms, name)[i])
-                for name in ("columns", "depth", "count", "weight_bytes", "activation_bytes", "exponent")
-            }
-            part |= {
-                "head": head,
-                "peak": float(gemms.peak_flops_per_s[i]),
-                "compute_fraction": float(gemms.flops_per_s[i] / gemms.peak_flops_per_s[i]),
-                "memory_fraction": float(gemms.bytes_per_s[i] / worker.accelerator.memory_bytes_per_s),
-            }
-            parts.append(part)
+    for i in range(len(gemms.columns)):
+        part = {
+            name: float(getattr(gemms, name)[i])
+            for name in ("columns", "depth", "count", "weight_bytes", "activation_bytes", "exponent")
+        }
+        part |= {
+            "peak": float(gemms.peak_flops_per_s[i]),
+            "compute_fraction": float(gemms.flops_per_s[i] / gemms.peak_flops_per_s[i]),
+            "memory_fraction": float(gemms.bytes_per_s[i] / worker.accelerator.memory_bytes_per_s),
+        }
+        parts.append(part)
     return parts
 
 

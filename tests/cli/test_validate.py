@@ -38,7 +38,7 @@ def table(tmp_path: Path, **changes: str) -> Path:
         rows = list(csv.DictReader(lines))[:3]
     path = tmp_path / "runs.csv"
     with path.open("w", newline="") as out:
-        writer = csv.DictWriter(out, rows[0])
+        writer = csv.DictWriter(out, rows[0] | changes)
         writer.writeheader()
         writer.writerows([rows[0], {**rows[1], **changes}, rows[2]])
     return path
@@ -82,6 +82,47 @@ def test_a_cell_that_is_no_number_is_a_fault_with_its_line(
     path = table(tmp_path, concurrency="many")
     assert call(monkeypatch, "validate", str(path)) == 2
     assert f'{path}:3: concurrency "many" is not a number' in capsys.readouterr().err
+
+
+def test_drafted_tokens_are_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = []
+    drafts = {"draft_tokens": "3", "acceptance_rate": "0.8", "accepted_tokens": "", "colour": "red"}
+    # .8 + .64 + .512 = 1.952 accepted
+    for more in ({}, drafts, {**drafts, "acceptance_rate": "", "accepted_tokens": "1.952"}, {"draft_tokens": "0"}):
+        assert call(monkeypatch, "validate", str(table(tmp_path, **more)), "--format", "json") == 0
+        times.append(json.loads(capsys.readouterr().out)["rows"][1]["tpot_s"])
+    assert times[1] < 0.8 * times[0]
+    assert times[2] == pytest.approx(times[1])
+    assert times[3] == times[0]
+
+
+@pytest.mark.parametrize(
+    ("drafts", "fault"),
+    [
+        ({"draft_tokens": "3"}, "needs accepted_tokens or acceptance_rate, one of them"),
+        ({"draft_tokens": "3", "accepted_tokens": "4"}, "accepts 4 tokens of 3 drafted"),
+        ({"draft_tokens": "2.5", "accepted_tokens": "1"}, "draft_tokens: 2.5 is not a whole number"),
+        ({"draft_tokens": "three", "accepted_tokens": "1"}, 'draft_tokens "three" is not a number'),
+        ({"draft_tokens": "inf", "accepted_tokens": "1"}, "draft_tokens inf is not a finite number"),
+        ({"draft_tokens": "-1", "accepted_tokens": "1"}, "draft_tokens: -1"),
+        ({"draft_tokens": "3", "acceptance_rate": "1.5"}, "acceptance_rate: 1.5 is out of range"),
+        ({"accepted_tokens": "1"}, "draft_tokens: missing"),
+    ],
+)
+def test_drafts_that_cannot_be_are_faults_with_their_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    drafts: dict[str, str],
+    fault: str,
+) -> None:
+    path = table(tmp_path, **drafts)
+    assert call(monkeypatch, "validate", str(path)) == 2
+    error = capsys.readouterr().err
+    assert f"{path}:3: " in error
+    assert fault in error
 
 
 def test_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,12 +254,12 @@ def test_a_profile_of_the_user_is_what_runs_are_added_to(
     assert (overlay["version"], overlay["token_budget"]) == ("mine", 4096)
 
 
-def test_runs_with_speculation_are_no_measure_of_steps(
+def test_runs_with_speculation_are_measured_against_steps_that_draft(
     tmp_path: Path, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(files[1]).write_text(SCENARIO + "speculation: {draft_tokens: 3, accepted_tokens: 2}\n")
-    assert call(monkeypatch, "calibrate", files[0], "--deployment", files[1]) == 2
-    assert "speculation: constants are fitted to runs without it" in capsys.readouterr().err
+    assert call(monkeypatch, "calibrate", files[0], "--deployment", files[1]) == 0
+    assert "error before -> after" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["validate", "evaluate"])

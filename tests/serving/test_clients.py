@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from roofline_examples import DEEPSEEK_R1, H100, LLAMA_70B, SGLANG, VLLM, VLLM_CONSTANTS
 
-from planner.records import ClosedLoop, Deployment, Pool
+from planner.records import ClosedLoop, Deployment, Pool, Speculation
+from planner.roofline.steps import decode_s
+from planner.roofline.worker import build_worker
 from planner.serving.admitted import token_budget
 from planner.serving.closed_loop import (
     Colocated,
@@ -98,6 +100,26 @@ def test_runs_do_not_see_each_other() -> None:
 def test_a_decode_pool_feels_no_prefill() -> None:
     apart, both = answer(Disaggregated([split(64.0)])), answer(Colocated([run(64.0)]))
     assert apart[1][0] < both[1][0]
+
+
+@pytest.mark.parametrize("one", [run(8.0), split(8.0)], ids=["together", "apart"])
+def test_accepted_drafts_shorten_decoding_and_refused_ones_only_cost(one: ClosedLoop) -> None:
+    loop = Disaggregated if one.deployment.prefill else Colocated
+    drafted = [replace(one, speculation=Speculation(3, accepted)) for accepted in (0.0, 1.0, 3.0)]
+    _, tpot, _ = answer(loop([one, *drafted]))
+    refused, some, every = tpot[1:] / tpot[0]
+    assert refused > 1.0
+    assert some < 1.0
+    assert 0.9 * refused / 4.0 < every < some  # four tokens a step, of a smaller batch
+
+
+def test_a_drafted_token_takes_its_share_of_a_step() -> None:
+    # A step that verifies 4 tokens gives 3.
+    drafts = Speculation(3, 2.0)
+    _, tpot, batch = answer(Disaggregated([replace(split(1.0), speculation=drafts)]))
+    worker = build_worker(LLAMA_70B, "fp8", "fp8", H100, "vllm", VLLM_CONSTANTS, tp=4, speculation=drafts)
+    step = decode_s(worker, batch, 1250.0).total_s
+    assert tpot == pytest.approx(step / 3.0, rel=1e-6)
 
 
 def test_a_saturated_prefill_pool_holds_who_does_not_decode() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from roofline_examples import B200, DEEPSEEK_R1, GLM_5, GPT_OSS_120B, H100, LLAMA_70B, QWEN35_397B, VLLM_CONSTANTS
 
-from planner.records import Accelerator, ModelShape
+from planner.records import Accelerator, ModelShape, Speculation
 from planner.roofline import steps
 from planner.roofline.worker import Worker, build_worker
 from planner.serving.stacked import UNIT, Stack, as_row
@@ -25,24 +25,25 @@ CASES: tuple[tuple[ModelShape, str, Accelerator, dict[str, int]], ...] = (
 )
 
 
-def build(constants: bool) -> list[Worker]:
+def build(constants: bool, speculation: Speculation | None = None) -> list[Worker]:
     by = VLLM_CONSTANTS if constants else UNIT
-    return [build_worker(*case[:2], "bf16", case[2], "vllm", by, **case[3]) for case in CASES]
+    return [build_worker(*case[:2], "bf16", case[2], "vllm", by, **case[3], speculation=speculation) for case in CASES]
 
 
+@pytest.mark.parametrize("speculation", [None, Speculation(3, 2.0)], ids=["plain", "drafted"])
 @pytest.mark.parametrize(
     ("batch", "chunk", "prompt"), [(16.0, 0.0, 0.0), (0.0, 2000.0, 6000.0), (40.0, 1000.0, 1000.0)]
 )
-def test_the_same_as_one_by_one(batch: float, chunk: float, prompt: float) -> None:
+def test_the_same_as_one_by_one(batch: float, chunk: float, prompt: float, speculation: Speculation | None) -> None:
     rows = len(CASES)
     # Each worker twice, in another order: rows and workers are told apart.
     of_row = np.array([*range(rows), *reversed(range(rows))])
-    stack = Stack(build(constants=False), of_row)
+    stack = Stack(build(constants=False, speculation=speculation), of_row)
     full = [np.full(2 * rows, value) for value in (batch, 3000.0, chunk, prompt)]
     routed = stack.dp * (full[0] + full[2])
     constants = np.tile(as_row(VLLM_CONSTANTS), (2 * rows, 1))
     total = stack.total_s(stack.parts(constants, *full, routed), constants)
-    workers = build(constants=True)
+    workers = build(constants=True, speculation=speculation)
     alone = np.array([float(steps.step(worker, batch, 3000.0, chunk, prompt).total_s) for worker in workers])
     np.testing.assert_allclose(total, alone[of_row], rtol=1e-12)
 

@@ -18,7 +18,7 @@ from planner.errors import FieldError
 from planner.files.axes import read_axes
 from planner.queueing.occupancy import batch_law
 from planner.queueing.service import ServiceLaw
-from planner.records import Floats, Lengths, Scenario, Target
+from planner.records import Floats, Lengths, Scenario, Speculation, Target
 from planner.review.crossover import crossover_document
 from planner.roofline.steps import mixed_s
 from planner.serving.closed_loop import Disaggregated, solve
@@ -196,6 +196,17 @@ def test_closed_loop_counts_workers_for_clients() -> None:
     assert all(cell.deployment is not None for cell in costs_up)
     sizes = [cell.deployment.accelerators for cell in costs_up if cell.deployment is not None]
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+
+
+def test_accepted_drafts_save_workers_in_a_closed_loop_and_open_loops_know_none() -> None:
+    plainly = replace(question(), targets=(Target("tpot", "mean", 0.006),))
+    drafted = replace(plainly, speculation=Speculation(3, 2.0))
+    values = {"input_tokens": [500.0, 4000.0], "concurrency": [400.0, 400.0]}
+    plain, fewer = costs(plainly, values), costs(drafted, values)
+    assert all(np.all(fewer[name] <= plain[name]) for name in plain)
+    assert min(cost.min() for cost in fewer.values()) < min(cost.min() for cost in plain.values())
+    with pytest.raises(FieldError, match="open loops know no drafts"):
+        drawn(drafted, "input_tokens=500..8000:4", "rate=1/s..9/s:2")
 
 
 def test_pairs_from_tables_are_the_closed_loop() -> None:

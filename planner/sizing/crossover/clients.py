@@ -35,6 +35,7 @@ class _Law:
     answer: Answer
     shape: tuple[int, ...]
     laws: Laws
+    step_tokens: float  # that a request gains in a step
 
     def value_s(self, goal: Goal) -> Floats:
         """The statistic a goal limits, in the grid's shape."""
@@ -44,8 +45,10 @@ class _Law:
         if goal.metric == "e2e":
             steps = np.broadcast_to(laws.mean_steps[:, None, None], self.shape)
             return answer.ttft_s.reshape(self.shape) + steps * answer.tpot_s.reshape(self.shape)
-        if goal.metric == "tpot" or goal.statistic == "mean":
+        if goal.metric == "tpot":
             return answer.tpot_s.reshape(self.shape)
+        if goal.statistic == "mean":
+            return self.step_tokens * answer.tpot_s.reshape(self.shape)
         others = np.tile(
             1.0 - 1.0 / PER_WORKER, answer.busy_share.size // PER_WORKER.size
         )  # their prompts are in the way
@@ -82,6 +85,7 @@ def closed_run(cells: Cells, law: int, decode: Shape, prefill: Shape | None, bud
         output_tokens=float(laws.mean_output_tokens[law]),
         equal_lengths=laws.weights.size == 1,
         clients=1.0,
+        speculation=scenario.speculation,
     )
 
 
@@ -109,7 +113,8 @@ def shared_pools(cells: Cells, shapes: Sequence[Shape], mode: Mode) -> Bought:
         loop = Colocated(_tiled(runs, PER_WORKER.size), made)
         clients = np.tile(PER_WORKER, len(runs))
         loop.load = replace(loop.load, clients=clients, running=_running(shape, clients))
-        grid = _Law(_solved(loop, shape), (laws.mean_steps.size, len(TOKEN_BUDGETS), PER_WORKER.size), laws)
+        sizes = (laws.mean_steps.size, len(TOKEN_BUDGETS), PER_WORKER.size)
+        grid = _Law(_solved(loop, shape), sizes, laws, runs[0].step_tokens)
         pool = _ClientPool(cells, shape, mode, *_most_clients(cells, grid))
         pools.append(pool)
         bids.append(_known(pool.usd))
@@ -214,7 +219,7 @@ def separate_pools(cells: Cells, prefill: Sequence[Shape], decode: Sequence[Shap
             load = _load_of(_tiled(runs, RATIOS.size * PER_WORKER.size), clients, second)
             servers = np.tile(np.repeat(RATIOS, PER_WORKER.size), len(every)) * first.role.dp
             answer = _solved(Pair(timed[key], steps, load, servers, grid), second)
-            pair = _ClientPair.of(cells, first, second, _Law(answer, grid, laws))
+            pair = _ClientPair.of(cells, first, second, _Law(answer, grid, laws, runs[0].step_tokens))
             pairs.append(pair)
             bids.append(_known(pair.usd))
     if not bids:
@@ -229,11 +234,11 @@ def separate_pools(cells: Cells, prefill: Sequence[Shape], decode: Sequence[Shap
 
 def _load_of(runs: Sequence[ClosedLoop], clients: Floats, decode: Shape | None) -> Load:
     """One entry per run and number of clients; all of them run where there is no decode worker to hold them."""
-    prompt, output, equal = (
+    prompt, output, equal, gained = (
         np.array([getattr(run, name) for run in runs], dtype=float)
-        for name in ("input_tokens", "output_tokens", "equal_lengths")
+        for name in ("input_tokens", "output_tokens", "equal_lengths", "step_tokens")
     )
-    return Load(clients, prompt, output, equal, clients if decode is None else _running(decode, clients))
+    return Load(clients, prompt, output, equal, clients if decode is None else _running(decode, clients), gained)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,8 +86,9 @@ def crossover_map(
 
 def check_axes(scenario: Scenario, x: MapAxis, y: MapAxis) -> None:
     """Raise FieldError where an axis changes nothing of this scenario, or a map does not know what it holds."""
-    if scenario.speculation is not None:
-        raise FieldError("speculation", "maps know no drafted tokens; remove this key, or compare single scenarios")
+    if scenario.speculation is not None and "concurrency" not in (x.name, y.name):
+        text = "maps of open loops know no drafts; remove this key, vary concurrency, or compare single scenarios"
+        raise FieldError("speculation", text)
     for axis in (x, y):
         if axis.name == "price_ratio":
             prefill = {one.id for one in scenario.prefill_accelerators}

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import log2
+
+import numpy as np
 
 from planner.engines.rules import why_not_mode
 from planner.records import Deployment, Limit, Mode, Plan, Scenario
 from planner.serving.reuse import knows_reuse
-from planner.sizing.cost import price_basis
+from planner.sizing.cost import price_basis, ranked_usd_per_hour
 from planner.sizing.crossover.causes import Cause, causes
 from planner.sizing.crossover.ends import End, ends
 from planner.sizing.explain import does_not_fit
-from planner.sizing.plan import Survey, evaluate_as_is, survey
+from planner.sizing.plan import Survey, evaluate_as_is, planned, survey
+from planner.sizing.resilience import with_spares
+from planner.sizing.resize import resized
 from planner.sizing.reuse import sized
 from planner.sizing.tco import priced
 
-BUDGETS_PER_OCTAVE = 12  # token budgets of chunked prefill per factor of two, 6 % apart
+FINER = 2.0 ** (np.array([-2, -1, 1, 2]) / 12.0)  # token budgets about the best that `size` finds, 6 % apart
 
 
 def _of_mode(mode: Mode) -> Callable[[Deployment], bool]:
@@ -96,7 +100,7 @@ def compare(scenario: Scenario) -> Comparison:
     scenario = priced(scenario)
     basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators), scenario.costs.basis)
     # where caches give hits that depend on the plan, every architecture has its own
-    found = None if knows_reuse(scenario.workload) else survey(scenario, BUDGETS_PER_OCTAVE)
+    found = None if knows_reuse(scenario.workload) else survey(scenario)
     contenders = tuple(_contender(scenario, found, name) for name in ARCHITECTURES)
     ranked = sorted((one for one in contenders if one.feasible), key=_rank)
     best, second = (ranked[0] if ranked else None), (ranked[1] if len(ranked) > 1 else None)
@@ -111,9 +115,7 @@ def compare(scenario: Scenario) -> Comparison:
         advantage_fraction=max(second.cost / best.cost - 1.0, 0.0) if best and second else None,
         reason=_reason(contenders, best, _rival(ranked) or second, rests_on),
         causes=rests_on,
-        ends=ends(scenario, basis, lead, [one.deployment for one in ranked if one.name.startswith("colocated")])
-        if lead
-        else (),
+        ends=ends(scenario, basis, lead, [one.deployment for one in ranked]) if lead else (),
     )
 
 
@@ -173,11 +175,11 @@ def _contender(scenario: Scenario, found: Survey | None, name: str) -> Contender
     reason = _why_not(scenario, name)
     if reason:
         return Contender(name, None, reason)
-    plan = None
     if found is None:
-        plan = sized(scenario, lambda asked: _best(survey(asked, BUDGETS_PER_OCTAVE), name), evaluate_as_is)
-    plan = plan or (_best(found, name) if found is not None else None)
-    if plan is None or plan.deployment is None:
+        plan = sized(scenario, lambda asked: _best(survey(asked), name), evaluate_as_is)
+    else:
+        plan = _finer(found, _best(found, name))
+    if plan.deployment is None:
         return Contender(name, None, "no worker of any allowed shape holds the model and its requests")
     return Contender(name, plan)
 
@@ -186,6 +188,22 @@ def _best(found: Survey, name: str) -> Plan:
     """The best plan of one architecture, or one without a deployment."""
     mine = [item for item in found.judged if ARCHITECTURES[name](item.candidate.deployment)]
     return found.plan(mine[:1]) if mine else does_not_fit(found.scenario, found.load)
+
+
+def _finer(found: Survey, plan: Plan) -> Plan:
+    """The plan with the token budget beside its own that needs fewer workers, if one does."""
+    deployment = plan.deployment
+    if deployment is None or deployment.mode != "colocated-chunked" or plan.verdict != "feasible":
+        return plan
+    scenario, best, least = found.scenario, plan, ranked_usd_per_hour(found.scenario, deployment, found.basis)
+    for tokens in np.round(deployment.decode.token_budget * FINER / 16.0) * 16.0:
+        changed = replace(deployment, decode=replace(deployment.decode, token_budget=int(tokens)))
+        needed = resized(scenario, found.load, changed, found.basis)
+        bought = with_spares(scenario, needed, found.load) if needed is not None else deployment
+        usd = ranked_usd_per_hour(scenario, bought, found.basis)
+        if usd < least * (1.0 - 1e-9):
+            best, least = planned(plan, bought), usd
+    return best
 
 
 def _why_not(scenario: Scenario, name: str) -> str:

@@ -155,5 +155,7 @@ def test_measured_pairs_of_modes() -> None:
     apart_by = np.abs(measured) > np.log(1.1)
     right = (np.array(measured) * np.array(predicted) > 0.0)[apart_by]
     assert right.size > 100 and right.mean() >= 0.85
+    page = " ".join((ROOT / "docs" / "guides" / "compare.md").read_text(encoding="utf-8").split())
+    assert f"of {right.size} measured pairs" in page and f"was right in {100 * right.mean():.0f} %" in page
     off = np.quantile(np.abs(np.array(measured) - np.array(predicted)), 0.8)
     assert np.exp(off) == pytest.approx(RATIO_ERROR_FACTOR, rel=0.05)

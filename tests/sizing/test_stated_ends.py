@@ -9,7 +9,7 @@ import pytest
 
 from planner.files.scenario import load_scenario
 from planner.records import Scenario
-from planner.sizing.compare import ARCHITECTURES, BUDGETS_PER_OCTAVE, _contender, compare
+from planner.sizing.compare import ARCHITECTURES, _contender, compare
 from planner.sizing.crossover.ends import _changed
 from planner.sizing.plan import survey
 
@@ -19,7 +19,7 @@ SHIPPED = ("llama-3.1-70b-azure", "qwen3-32b-fp8", "gpt-oss-120b", "heterogeneou
 
 def leader(scenario: Scenario) -> str:
     """The family of the cheapest plan, nothing where none meets the targets."""
-    found = survey(scenario, BUDGETS_PER_OCTAVE)
+    found = survey(scenario)
     contenders = [_contender(scenario, found, name) for name in ARCHITECTURES]
     usd = {"colocated": inf, "disaggregated": inf}
     for one in contenders:

@@ -100,6 +100,15 @@ class Laws:
     longest_input_tokens: Floats
     longest_tokens: Floats
 
+    def at(self, rows: Integers) -> Laws:
+        """Some of the laws, one cell each."""
+        of_law = ("input_factor", "hit_fraction", "input_tokens", "mean_input_tokens", "seen_tokens",
+                  "mean_output_tokens", "mean_steps", "longest_input_tokens", "longest_tokens")  # fmt: skip
+        k1, k2, k3 = (one[rows] for one in self.context)
+        r1, r2, r3 = (one[rows] for one in self.reserved)
+        some = {name: getattr(self, name)[rows] for name in of_law}
+        return replace(self, of_cell=np.arange(rows.size), context=(k1, k2, k3), reserved=(r1, r2, r3), **some)
+
 
 def laws_of(scenario: Scenario, input_factor: Floats, output_factor: Floats, hit_fraction: Floats) -> Laws:
     """Lengths keep the shape of the scenario's law; its mean is what a cell says."""

@@ -113,16 +113,13 @@ def _guesses(scenario: Scenario, basis: str, lead: float) -> list[tuple[End, lis
                 then = "nothing" if not rival else "colocated" if lead > 0.0 else "disaggregated"
                 cell = index * count + POINTS + side * place
                 end = End(name, unit, now, at, then, confirmed=False)
-                found.append((end, [*_shared(bought, cell - side), *_shared(bought, cell)]))
+                found.append((end, [*_plans(bought, cell - side), *_plans(bought, cell)]))
     return sorted(found, key=lambda one: (one[0].distance, one[0].quantity))
 
 
-def _shared(bought: Mapping[str, Bought], cell: int) -> Iterator[Deployment]:
-    """The plans of one pool in a cell."""
-    for one in bought.values():
-        plan = one.deployments[cell]
-        if plan is not None and plan.prefill is None:
-            yield plan
+def _plans(bought: Mapping[str, Bought], cell: int) -> Iterator[Deployment]:
+    """What every architecture bought in a cell."""
+    return (plan for one in bought.values() if (plan := one.deployments[cell]) is not None)
 
 
 def _first_change(lead: Floats, at: Floats) -> tuple[float, int, bool] | None:
@@ -177,6 +174,10 @@ class _Applied:
     def _ours(self) -> str:
         return "disaggregated" if self.apart_leads else "colocated"
 
+    @property
+    def _rival(self) -> str:
+        return "colocated" if self.apart_leads else "disaggregated"
+
     def _leader(self, value: float) -> str:
         """The cheaper family at a value, the rival where both cost the same; empty once no more may be tried."""
         if self.sized == self.most:
@@ -191,18 +192,22 @@ class _Applied:
                 return inf
             return ranked_usd_per_hour(scenario, with_spares(scenario, sized, load), self.basis)
 
-        shared = min(map(usd, dict.fromkeys(map(_shape, self.plans))), default=inf)
-        pairs = search.disaggregated(scenario, load, scenario.targets, self.basis).candidates
-        apart = min((one.usd_per_hour for one in pairs if one.violation <= 1.0), default=inf)
-        if shared == apart == inf:
+        least = {False: inf, True: inf}  # by whether there are two pools
+        for plan in dict.fromkeys(map(_shape, self.plans)):
+            least[plan.prefill is not None] = min(least[plan.prefill is not None], usd(plan))
+        if not (self.apart_leads and least[True] < least[False] * (1.0 - 1e-9)):
+            pairs = search.disaggregated(scenario, load, scenario.targets, self.basis).candidates
+            least[True] = min((one.usd_per_hour for one in pairs if one.violation <= 1.0), default=inf)
+        ours, theirs = least[self.apart_leads], least[not self.apart_leads]
+        if ours == theirs == inf:
             return "nothing"
-        ahead = apart < shared * (1.0 - 1e-9) or (not self.apart_leads and apart <= shared * (1.0 + 1e-9))
-        return "disaggregated" if ahead else "colocated"
+        return self._ours if ours < theirs * (1.0 - 1e-9) else self._rival
 
 
 def _shape(plan: Deployment) -> Deployment:
-    """The plan without its number, which is found anew."""
-    return replace(plan, decode=replace(plan.decode, replicas=1, max_batch=0))
+    """The plan without its numbers, which are found anew."""
+    prefill = replace(plan.prefill, replicas=1, max_batch=0) if plan.prefill is not None else None
+    return replace(plan, prefill=prefill, decode=replace(plan.decode, replicas=1, max_batch=0))
 
 
 def _changed(scenario: Scenario, quantity: str, factor: float) -> Scenario:

@@ -196,8 +196,10 @@ def _worth_trying(found: Sequence[Shape], name: RoleName) -> list[Shape]:
     if not found:
         return []
     probes = np.unique(np.linspace(0, found[0].laws.input_factor.size - 1, PROBES).astype(np.intp))
-    speed = np.array([_speed_s(shape, name)[probes] for shape in found])
-    price = np.array([_work_s(shape, name)[probes] * shape.usd_per_hour for shape in found])
+    laws = found[0].laws.at(probes)
+    probed = [replace(shape, laws=laws) for shape in found]
+    speed = np.array([_speed_s(shape, name) for shape in probed])
+    price = np.array([_work_s(shape, name) * shape.usd_per_hour for shape in probed])
     usd = np.array([shape.usd_per_hour for shape in found])
     kept: dict[int, float] = {}
     for column in range(probes.size):

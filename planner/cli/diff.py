@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from planner.cli.options import CatalogOption, OutOption, QuietOption, VerboseOption
 
 DIFFERENT = 1
-
-Document = dict[str, Any]
 
 
 def diff(
@@ -40,37 +38,14 @@ def diff(
     from planner.cli.reading import document_of, trusted
     from planner.cli.streams import tell
     from planner.render.diff import diff_markdown, diff_page, diff_text, headline
+    from planner.review.diff import diffs_document
 
     ours, theirs = document_of(old, catalog), document_of(new, catalog)
     with trusted(old, new):
-        document = _compared(ours, theirs, str(old), str(new))
+        document = diffs_document(ours, theirs, str(old), str(new))
         table = partial(diff_text, every=verbose > 0, notes=not quiet)
         write(document, shape, out, table, {"markdown": diff_markdown, "html": diff_page}, quiet)
     if out is not None and quiet < 2:
         for one in document.get("diffs", [document]):
             tell(f"{headline(one)}  ({out})")
     return DIFFERENT if exit_code and document["verdict"] != "unchanged" else 0
-
-
-def _compared(old: list[Document], new: list[Document], old_name: str, new_name: str) -> Document:
-    """One difference, or one per scenario where a file holds many, paired by name."""
-    from planner import __version__
-    from planner.review.diff import SCHEMA_VERSION, diff_document
-    from planner.review.result import scenario_name
-
-    if len(old) == len(new) == 1:
-        return diff_document(old[0], new[0], old_name, new_name)
-    ours, theirs = ({scenario_name(one): one for one in side} for side in (old, new))
-    diffs = [diff_document(one, theirs[key], old_name, new_name) for key, one in ours.items() if key in theirs]
-    added, removed = [key for key in theirs if key not in ours], [key for key in ours if key not in theirs]
-    verdicts = [one["verdict"] for one in diffs] + ["changed"] * bool(added or removed)
-    order = ("regressed", "improved", "changed", "unchanged")
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "tool": {"name": "planner", "version": __version__},
-        "kind": "diffs",
-        "verdict": min(verdicts, key=order.index, default="unchanged"),
-        "diffs": diffs,
-        "added": added,
-        "removed": removed,
-    }

@@ -142,6 +142,6 @@ def _table(result: Document, verbose: int, quiet: int) -> Renderer:
         from planner.render.gate import gate_text
 
         return lambda seen: gate_text(result, seen.pen, notes=not quiet, inputs=verbose > 0)
-    from planner.render.table import report
+    from planner.render.table import to_text
 
-    return lambda seen: report(result, seen.pen, notes=not quiet, detail=verbose > 0)
+    return lambda seen: to_text(result, seen.pen, notes=not quiet, detail=verbose > 0)

@@ -37,10 +37,9 @@ def verdict_word(result: Document) -> str:
     return WORDS[result["verdict"]].upper()
 
 
-def gate_line(result: Document, pen: Pen | None = None) -> str:
+def gate_line(result: Document) -> str:
     """Verdict and headline."""
-    pen = pen or Pen(unicode=False)
-    return f"{pen.paint(verdict_word(result), TONES[result['verdict']])}  {pen.heading(headline(result))}"
+    return f"{verdict_word(result)}  {headline(result)}"
 
 
 def gate_text(result: Document, pen: Pen, *, notes: bool = True, inputs: bool = False) -> str:

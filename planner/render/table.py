@@ -42,35 +42,11 @@ STATUS_WORDS = {"pass": "ok", "at risk": "at risk", "fail": "MISSED"}
 STATUS_TONES = {"ok": "good", "at risk": "close", "MISSED": "bad", "unknown": "close"}
 
 
-def to_text(
-    document: Document,
-    *,
-    width: int = 100,
-    unicode: bool = True,
-    color: bool = False,
-    notes: bool = True,
-    detail: bool = False,
-) -> str:
-    """Return the report as text with a final newline.
+def to_text(document: Document, pen: Pen, *, notes: bool = True, detail: bool = False) -> str:
+    """The report of a result document, one read back from a file as well; with a final newline.
 
-    Parameters
-    ----------
-    document : mapping
-        A result document (`planner.review.document`), or one read back from a file.
-    width : int
-        Columns that prose wraps at. Tables take what their content needs and are never cut.
-    unicode, color : bool
-        Whether characters outside ASCII and terminal escapes may be written.
-    notes : bool
-        Whether to print the notes.
-    detail : bool
-        Whether to print every latency, part and limit, and the inputs and assumptions with their sources.
+    `detail` adds every latency, part and limit, and the inputs and assumptions with their sources.
     """
-    return report(document, Pen(width, unicode, color), notes=notes, detail=detail)
-
-
-def report(document: Document, pen: Pen, *, notes: bool = True, detail: bool = False) -> str:
-    """The same, written with `pen`."""
     held = (_in_full if detail else _in_short)(document, pen) if document["prediction"] else []
     sections = [
         [*_verdict_lines(document, pen), *wrapped(load_words(document), pen.width)],

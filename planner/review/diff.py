@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from planner import __version__
 from planner.metrics import POOLS
-from planner.review.result import is_number
+from planner.review.result import is_number, scenario_name
 
 Document = dict[str, Any]
 Reading = Mapping[str, Any]
@@ -61,7 +61,7 @@ def diff_document(old: Reading, new: Reading, old_name: str = "old", new_name: s
     catalog = _catalog_changes(old, new, before, after)
     explained = [*inputs, *catalog]
     results = [
-        Change(**{**_as(change), "cause": _cause(change.field, explained, _same_shape(old, new))})
+        replace(change, cause=_cause(change.field, explained, _same_shape(old, new)))
         for change in _changes(before, after, _is_result)
     ]
     notes = _note_changes(old, new)
@@ -74,17 +74,33 @@ def diff_document(old: Reading, new: Reading, old_name: str = "old", new_name: s
         "old": _side(old, old_name),
         "new": _side(new, new_name),
         "verdict": _verdict(kinds, bool(explained or notes or moved)),
-        "inputs": [_as(change) for change in inputs],
+        "inputs": [asdict(change) for change in inputs],
         "catalog_changed": moved,
-        "catalog": [_as(change) for change in catalog],
-        "results": [_as(change) for change in sorted(results, key=_weight)],
+        "catalog": [asdict(change) for change in catalog],
+        "results": [asdict(change) for change in sorted(results, key=_weight)],
         "notes": notes,
         "counts": {kind: kinds.count(kind) for kind in ("improved", "regressed", "changed", "added", "removed")},
     }
 
 
-def _as(change: Change) -> Document:
-    return asdict(change)
+def diffs_document(old: Sequence[Reading], new: Sequence[Reading], old_name: str, new_name: str) -> Document:
+    """One difference, or one per scenario where a file holds many, paired by name."""
+    if len(old) == len(new) == 1:
+        return diff_document(old[0], new[0], old_name, new_name)
+    ours, theirs = ({scenario_name(one): one for one in side} for side in (old, new))
+    diffs = [diff_document(one, theirs[key], old_name, new_name) for key, one in ours.items() if key in theirs]
+    added, removed = [key for key in theirs if key not in ours], [key for key in ours if key not in theirs]
+    verdicts = [one["verdict"] for one in diffs] + ["changed"] * bool(added or removed)
+    order = ("regressed", "improved", "changed", "unchanged")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "planner", "version": __version__},
+        "kind": "diffs",
+        "verdict": min(verdicts, key=order.index, default="unchanged"),
+        "diffs": diffs,
+        "added": added,
+        "removed": removed,
+    }
 
 
 def _side(result: Reading, name: str) -> Document:
@@ -213,7 +229,7 @@ def _input_changes(old: Reading, new: Reading, before: Flat, after: Flat) -> lis
 def _whole_limit(change: Change) -> Change:
     """A target or budget by its name alone."""
     if change.field.startswith(("inputs.targets[", "inputs.budgets[")):
-        return Change(**{**_as(change), "field": change.field.rpartition("]")[0] + "]"})
+        return replace(change, field=change.field.rpartition("]")[0] + "]")
     return change
 
 
@@ -271,7 +287,7 @@ def _catalog_changes(old: Reading, new: Reading, before: Flat, after: Flat) -> l
     found = [*_tool(old, new)]
     for change in _changes(before, after, wanted):
         source = after.get(change.field.removesuffix(".value") + ".source")
-        found.append(Change(**{**_as(change), "field": change.field.removesuffix(".value"), "source": source}))
+        found.append(replace(change, field=change.field.removesuffix(".value"), source=source))
     return found
 
 

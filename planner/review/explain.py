@@ -144,15 +144,6 @@ def _kind(values: Mapping[str, Any], field: str, rule: Rule | None, value: Any) 
     return "formula" if math.isclose(made, value, rel_tol=SAME, abs_tol=1e-12) else "law"
 
 
-def recomputed(result: Reading, field: str) -> float | None:
-    """A number from the parts that its explanation shows; None where that is a law, or ends a branch."""
-    values = flat(result)
-    rule = rule_of(result, values, field)
-    if rule is None or rule.compute is None or _kind(values, field, rule, values.get(field)) != "formula":
-        return None
-    return rule.compute([float(values[part]) for part in rule.parts])
-
-
 def _source(result: Reading, values: Mapping[str, Any], field: str) -> Document | None:
     """Where a value that nothing computes stands or comes from."""
     owner = field.removesuffix(".value")

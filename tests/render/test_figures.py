@@ -192,7 +192,7 @@ def test_a_picked_point_that_misses_is_not_called_the_nearest_of_all() -> None:
     result = document(replace(hand_plans.INFEASIBLE, picked=2))
     assert result["search"]["picked"] == 2 and "nearest" not in result["nearest_miss"]["policy"]
     assert verdict_line(result).endswith(", misses 1 limit") and "none of" not in verdict_line(result)
-    assert "--pick 2" in to_text(result)
+    assert "--pick 2" in to_text(result, Pen())
 
 
 def test_a_page_fetches_nothing_and_names_its_figures() -> None:

@@ -8,20 +8,21 @@ import hand_plans
 import pytest
 
 from planner.render.table import to_text
+from planner.render.text import Pen
 from planner.review.document import document
 
 GOLDEN = Path(__file__).with_name("golden")
 REPORTS = {
-    "disaggregated.txt": ("DISAGGREGATED", {"detail": True}),
-    "colocated.txt": ("COLOCATED", {"unicode": False, "width": 80}),
-    "infeasible.txt": ("INFEASIBLE", {}),
-    "nothing_fits.txt": ("NOTHING_FITS", {}),
+    "disaggregated.txt": ("DISAGGREGATED", Pen(), True),
+    "colocated.txt": ("COLOCATED", Pen(80, unicode=False), False),
+    "infeasible.txt": ("INFEASIBLE", Pen(), False),
+    "nothing_fits.txt": ("NOTHING_FITS", Pen(), False),
 }
 
 
 def report(name: str) -> str:
-    plan, options = REPORTS[name]
-    return to_text(document(getattr(hand_plans, plan)), **options)  # type: ignore[arg-type]
+    plan, pen, detail = REPORTS[name]
+    return to_text(document(getattr(hand_plans, plan)), pen, detail=detail)
 
 
 @pytest.mark.parametrize("name", REPORTS)

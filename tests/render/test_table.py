@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 
 from planner.records import Plan
+from planner.render import table
 from planner.render.json import to_json
-from planner.render.table import limit_name, to_text, verdict_line
+from planner.render.table import limit_name, verdict_line
+from planner.render.text import Pen
 from planner.review.document import document
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def to_text(result: dict[str, Any], width: int = 100, unicode: bool = True, color: bool = False, **shown: bool) -> str:
+    return table.to_text(result, Pen(width, unicode, color), **shown)
 
 
 def test_answer_comes_first(disaggregated_plan: Plan) -> None:

@@ -17,7 +17,7 @@ from planner.render.explain import explain_text, fields_text, formulas_text
 from planner.render.text import Pen
 from planner.review import explain, explain_rules
 from planner.review.document import document
-from planner.review.explain import UnknownField, explain_document, listed, recomputed
+from planner.review.explain import UnknownField, explain_document, listed
 from planner.review.formulas import formulas, joined_lines
 
 Document = dict[str, Any]
@@ -49,6 +49,14 @@ def nodes(tree: Document) -> Iterator[Document]:
 
 def numbers(result: Document) -> list[str]:
     return [row["field"] for row in listed(result)]
+
+
+def recomputed(result: Document, field: str) -> float:
+    """A number from the parts that its explanation shows as a formula."""
+    values = explain.flat(result)
+    rule = explain_rules.rule_of(result, values, field)
+    assert rule is not None and rule.compute is not None, field
+    return rule.compute([float(values[part]) for part in rule.parts])
 
 
 def test_the_parts_of_a_formula_give_its_number(result: Document) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,25 +191,15 @@ def _refuse_unrunnable(
 
 def deployment_of(document: Mapping[str, Any]) -> Deployment | None:
     """The deployment of a result document; None when it has none."""
-    from planner.metrics import POOLS
     from planner.records import Deployment, Pool
+    from planner.review.result import pools as pools_of
 
     plan = document["plan"]
     if not plan:
         return None
+    counts = [field.name for field in fields(Pool) if field.name != "accelerator"]
     pools = {
-        name: Pool(
-            accelerator=plan[name]["accelerator"],
-            replicas=plan[name]["replicas"],
-            tp=plan[name]["tp"],
-            pp=plan[name]["pp"],
-            ep=plan[name]["ep"],
-            dp=plan[name]["dp"],
-            max_batch=plan[name].get("max_batch") or 0,
-            token_budget=plan[name].get("token_budget") or 0,
-        )
-        for name in POOLS
-        if name in plan
+        name: Pool(pool["accelerator"], **{key: pool.get(key) or 0 for key in counts}) for name, pool in pools_of(plan)
     }
     return Deployment(plan["mode"], pools.get("decode") or pools["colocated"], pools.get("prefill"))
 

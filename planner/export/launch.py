@@ -9,6 +9,7 @@ from math import ceil, floor
 from typing import Any, Literal
 
 from planner.engines.memory import RoleName
+from planner.export.flags import Flag, flag
 from planner.records import DECODE_TOKEN_BUDGET
 
 Document = Mapping[str, Any]
@@ -55,6 +56,11 @@ class Worker:
     def field(self, name: str) -> str:
         """Where in the result a value stands."""
         return f"plan.{self.role}.{name}"
+
+    def degrees(self, **options: str) -> list[Flag]:
+        """Options for those of its degrees that are above 1."""
+        above = [(name, option) for name, option in options.items() if getattr(self, name) > 1]
+        return [flag(option, getattr(self, name), self.field(name)) for name, option in above]
 
 
 @dataclass(frozen=True, slots=True)

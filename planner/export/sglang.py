@@ -13,13 +13,10 @@ BOOTSTRAP_PORT = 8998
 def engine_flags(launch: Launch, worker: Worker) -> list[Flag]:
     """Everything the plan decides but the model and the port."""
     ranks = worker.tp * worker.dp
-    flags = [flag("--tp-size", ranks, f"{worker.field('tp')} x dp: sglang counts all ranks")]
-    if worker.pp > 1:
-        flags.append(flag("--pp-size", worker.pp, worker.field("pp")))
-    if worker.dp > 1:
-        flags.append(flag("--attn-dp-size", worker.dp, worker.field("dp")))
-    if worker.ep > 1:
-        flags.append(flag("--ep-size", worker.ep, worker.field("ep")))
+    flags = [
+        flag("--tp-size", ranks, f"{worker.field('tp')} x dp: sglang counts all ranks"),
+        *worker.degrees(pp="--pp-size", dp="--attn-dp-size", ep="--ep-size"),
+    ]
     if worker.max_batch:
         total = worker.max_batch * worker.dp
         flags += [

@@ -21,17 +21,12 @@ MIB = 2**20
 
 def parallel_flags(worker: Worker) -> list[Flag]:
     """Tensor and data parallel degrees, which some charts write themselves."""
-    flags = [flag("--tensor-parallel-size", worker.tp, worker.field("tp"))]
-    if worker.dp > 1:
-        flags.append(flag("--data-parallel-size", worker.dp, worker.field("dp")))
-    return flags
+    return [flag("--tensor-parallel-size", worker.tp, worker.field("tp")), *worker.degrees(dp="--data-parallel-size")]
 
 
 def engine_flags(launch: Launch, worker: Worker) -> list[Flag]:
     """Everything the plan decides but the model, the port and the degrees of `parallel_flags`."""
-    flags: list[Flag] = []
-    if worker.pp > 1:
-        flags.append(flag("--pipeline-parallel-size", worker.pp, worker.field("pp")))
+    flags = worker.degrees(pp="--pipeline-parallel-size")
     if worker.ep > 1:
         flags.append(switch("--enable-expert-parallel", f"{worker.field('ep')} = {worker.ep}, all ranks of a worker"))
     if worker.max_batch:

@@ -41,41 +41,22 @@ class Fields:
 
         `field` is the name the provenance is kept under; a key with an `example` is required.
         """
-        value, path = self._value(key, field, example)
-        if value is None:
-            return None
-        try:
-            number = units.parse(value, kind)
-        except ValueError as error:
-            self.fault(path, str(error))
-            return None
-        if number <= 0:
+        number, value, path = self._parsed(key, kind, field, example)
+        if number is not None and number <= 0:
             self.fault(path, f"{units.shown(value)} must be more than 0")
             return None
         return number
 
     def ratio(self, key: str, example: str = "", most: float = float("inf")) -> float:
         """A plain number from 0 to `most`, 0 when it is absent; with an `example` it is required."""
-        value, path = self._value(key, "", example)
-        if value is None:
-            return 0.0
-        try:
-            number = units.parse(value, "ratio")
-        except ValueError as error:
-            self.fault(path, str(error))
-            return 0.0
-        if number > most:
+        number, value, path = self._parsed(key, "ratio", "", example)
+        if number is not None and number > most:
             self.fault(path, f"{units.shown(value)} is more than {most:g}")
-        return number
+        return number or 0.0
 
     def time(self, key: str, example: str = "") -> float:
         """A time of zero or more in seconds, 0 when it is absent."""
-        value, path = self._value(key, "", example)
-        try:
-            return 0.0 if value is None else units.parse(value, "seconds")
-        except ValueError as error:
-            self.fault(path, str(error))
-            return 0.0
+        return self._parsed(key, "seconds", "", example)[0] or 0.0
 
     def count(self, key: str, field: str = "", example: str = "") -> int | None:
         number = self.quantity(key, "count", field, example)
@@ -127,6 +108,15 @@ class Fields:
         for key in self.values:
             if key not in self.known:
                 self.fault((key,), f"unknown key; {did_you_mean(key, self.known, 'keys are')}")
+
+    def _parsed(self, key: str, kind: str, field: str, example: str) -> tuple[float | None, Any, FieldPath]:
+        """The value of `key` in base units, None where it is absent or at fault; as it is written, and its place."""
+        value, path = self._value(key, field, example)
+        try:
+            return None if value is None else units.parse(value, kind), value, path
+        except ValueError as error:
+            self.fault(path, str(error))
+            return None, value, path
 
     def _value(self, key: str, field: str, example: str) -> tuple[Any, FieldPath]:
         """The bare value of `key` and its place, None when it is absent."""

@@ -80,16 +80,8 @@ class DeploymentReader:
         if accelerator is None:
             return None
         self.accelerators[name] = accelerator
-        self.pools[name] = Pool(
-            accelerator=accelerator.id,
-            replicas=keys.replicas,
-            tp=keys.tp,
-            pp=keys.pp,
-            ep=keys.ep,
-            dp=keys.dp,
-            max_batch=keys.max_batch or 0,
-            token_budget=keys.token_budget or 0,
-        )
+        given = keys.model_dump(exclude={"accelerator"}, exclude_none=True)
+        self.pools[name] = Pool(accelerator=accelerator.id, **given)
         return self.pools[name]
 
     def _accelerator(self, name: str, keys: PoolKeys) -> Accelerator | None:

@@ -135,6 +135,9 @@ class Values:
                 self.bad.append(name)
         return self.options.text(*names)
 
+    def _given(self, names: Sequence[str]) -> str:
+        return next(name for name in names if name in self.options.values)
+
     def number(self, *names: str) -> float | None:
         text = self.text(*names)
         if text is None:
@@ -145,7 +148,7 @@ class Values:
             value = math.nan
         if math.isfinite(value):
             return value
-        self.bad.append(next(name for name in names if name in self.options.values))
+        self.bad.append(self._given(names))
         return None
 
     def count(self, *names: str) -> int | None:
@@ -153,7 +156,7 @@ class Values:
         if value is None:
             return None
         if value != int(value) or not 0 < value < 1e9:
-            self.bad.append(next(name for name in names if name in self.options.values))
+            self.bad.append(self._given(names))
             return None
         return int(value)
 
@@ -161,15 +164,14 @@ class Values:
         """A degree of parallelism: without it nothing can be said of a worker, so that a wrong one is a fault."""
         found, text = self.count(*names), self.text(*names)
         if found is None and text is not None:
-            name = next(name for name in names if name in self.options.values)
-            raise InputError([Fault(f"{name}: the value is no whole number of at least 1")])
+            raise InputError([Fault(f"{self._given(names)}: the value is no whole number of at least 1")])
         return found
 
     def fraction(self, *names: str) -> float | None:
         value = self.number(*names)
         if value is None or 0.0 < value <= 1.0:
             return value
-        self.bad.append(next(name for name in names if name in self.options.values))
+        self.bad.append(self._given(names))
         return None
 
     def mapping(self, name: str) -> dict[str, Any]:
@@ -194,7 +196,7 @@ class Values:
         if text is None:
             return ""
         if text not in meanings:
-            self.bad.append(next(name for name in names if name in self.options.values))
+            self.bad.append(self._given(names))
             return ""
         return meanings[text]
 

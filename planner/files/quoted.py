@@ -16,17 +16,16 @@ from planner.files.yamlfile import load
 from planner.records import Costs, OwnCosts, Provenance, Quoted, Reliability
 
 _PARTS = ("value", "low", "high", "source", "retrieved", "kind")
+# Keys of the sheets: kind of quantity, and field of the record.
 _RELIABILITY = {
-    "accelerator_mtbf": "seconds",
-    "hard_share": "ratio",
-    "hard_repair": "seconds",
-    "detect": "seconds",
-    "load_rate": "bytes_per_s",
-    "start": "seconds",
-    "ssd_rate": "bytes_per_s",
+    "accelerator_mtbf": ("seconds", "accelerator_mtbf_s"),
+    "hard_share": ("ratio", "hard_fraction"),
+    "hard_repair": ("seconds", "hard_repair_s"),
+    "detect": ("seconds", "detect_s"),
+    "load_rate": ("bytes_per_s", "load_bytes_per_s"),
+    "start": ("seconds", "start_s"),
+    "ssd_rate": ("bytes_per_s", "ssd_bytes_per_s"),
 }
-
-
 _OWN = {
     "host": ("usd", "host_usd"),
     "dram": ("usd_per_gb", "dram_usd_per_gb"),
@@ -50,8 +49,7 @@ _AMOUNT = re.compile(r"(?P<number>[^A-Za-z]*)(?P<code>[A-Z]{3})(?P<rest>(?:/.*)?
 
 def read_own_costs() -> OwnCosts:
     """The shipped sheet of what owning costs. Raises InputError when the file is damaged."""
-    read = read_sheet(shipped_folder() / "sheets" / "costs.yaml", {key: kind for key, (kind, _) in _OWN.items()})
-    return OwnCosts(**{field: read[key] for key, (_, field) in _OWN.items()})
+    return OwnCosts(**_shipped("costs", _OWN))
 
 
 def read_cost_sheet(path: Path, accelerator_id: Callable[[str], str | None]) -> Costs:
@@ -114,16 +112,14 @@ def _by_accelerator(
 
 def read_reliability() -> Reliability:
     """The shipped failure rates and repair times. Raises InputError when the file is damaged."""
-    read = read_sheet(shipped_folder() / "sheets" / "reliability.yaml", _RELIABILITY)
-    return Reliability(
-        accelerator_mtbf_s=read["accelerator_mtbf"],
-        hard_fraction=read["hard_share"],
-        hard_repair_s=read["hard_repair"],
-        detect_s=read["detect"],
-        load_bytes_per_s=read["load_rate"],
-        start_s=read["start"],
-        ssd_bytes_per_s=read["ssd_rate"],
-    )
+    return Reliability(**_shipped("reliability", _RELIABILITY))
+
+
+def _shipped(name: str, keys: Mapping[str, tuple[str, str]]) -> dict[str, Quoted]:
+    """Every value of a shipped sheet, by the field of its record."""
+    kinds = {key: kind for key, (kind, _) in keys.items()}
+    read = read_sheet(shipped_folder() / "sheets" / f"{name}.yaml", kinds)
+    return {field: read[key] for key, (_, field) in keys.items()}
 
 
 def given(value: float, path: Path) -> Quoted:

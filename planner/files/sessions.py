@@ -105,13 +105,4 @@ def _record(keys: SessionKeys, most_tokens: int) -> Sessions:
 
 
 def _sub_agents(keys: SubAgentKeys) -> SubAgents:
-    return SubAgents(
-        children=keys.children,
-        every_turns=keys.every_turns,
-        shared_tokens=keys.shared_tokens,
-        first_tokens=keys.first_tokens,
-        turns=keys.turns,
-        growth_tokens=keys.growth_tokens,
-        output_tokens=keys.output_tokens,
-        gap_s=keys.turn_time,
-    )
+    return SubAgents(gap_s=keys.turn_time, **keys.model_dump(exclude={"turn_time"}))

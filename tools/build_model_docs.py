@@ -33,6 +33,7 @@ SUBJECTS = (
         "peak bandwidth or FLOPs at peak rate. Constants are fitted ([accuracy.md](accuracy.md) has the errors).",
         (
             "roofline/steps",
+            "roofline/attention",
             "roofline/operators",
             "roofline/collectives",
             "roofline/guards",

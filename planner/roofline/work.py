@@ -13,17 +13,10 @@ import numpy as np
 
 from planner.records import Floats
 from planner.roofline import operators
+from planner.roofline.attention import decode_latent_s, decode_softmax_s, prefill_latent_s, prefill_softmax_s
 from planner.roofline.guards import latent_bytes, latent_flops, recurrent_bytes, softmax_bytes, softmax_flops
 from planner.roofline.kinds import Gemms, LatentKind, SoftmaxKind
-from planner.roofline.steps import (
-    decode_latent_s,
-    decode_softmax_s,
-    expert_gemms_s,
-    expert_pairs,
-    fullest_rank,
-    prefill_latent_s,
-    prefill_softmax_s,
-)
+from planner.roofline.steps import expert_gemms_s, expert_pairs, fullest_rank
 from planner.roofline.worker import Worker
 from planner.shapes.counts import latent_entries
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.records import EngineConstants, Floats
+from planner.roofline import attention as _attention
 from planner.roofline import collectives as _collectives
 from planner.roofline import operators as _operators
-from planner.roofline import steps as _steps
 from planner.roofline.kinds import LatentKind
 from planner.roofline.steps import with_drafts
 from planner.roofline.worker import Worker
@@ -37,8 +37,8 @@ from planner.serving.stacked_parts import (
 # Annotated for the numbers of one worker; all of them broadcast.
 operators: Any = _operators
 collectives: Any = _collectives
-decode_latent_s: Any = _steps.decode_latent_s
-prefill_latent_s: Any = _steps.prefill_latent_s
+decode_latent_s: Any = _attention.decode_latent_s
+prefill_latent_s: Any = _attention.prefill_latent_s
 
 Integers = NDArray[np.intp]
 Constants = Floats  # [rows, constants] in the order of CONSTANTS

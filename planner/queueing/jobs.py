@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from planner.queueing.service import Floats, ServiceLaw
+from planner.queueing.service import Floats, ServiceLaw, scv_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +21,7 @@ class Jobs:
 
     @property
     def scv(self) -> Floats:
-        return np.maximum(0.0, self.moments[1] / self.moments[0] ** 2 - 1.0)
+        return scv_of(self.moments[0], self.moments[1])
 
     @property
     def skew_factor(self) -> Floats:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.queueing.service import Floats
+from planner.queueing.service import Floats, scv_of, weighted_scv
 
 _NODES = 49  # busy ranks at which steps are tabulated
 _TIMES = 128  # of a tabulated residual
@@ -134,6 +134,5 @@ class Lockstep:
         mean, square = (float(moment[-1]) for moment in self.moments_s)
         apart = self.chunk_weights * (self.rank_s - float(self.chunk_weights @ self.rank_s)) ** 2
         held = float(apart @ self.chunks) / max(float(apart.sum()), 1e-300) if apart.any() else 1.0
-        of_steps = max(square / mean**2 - 1.0, 0.0) * held
-        of_chunks = float(self.weights @ self.chunks**2) / self.mean_chunks**2 - 1.0
-        return max(of_chunks, 0.0) + self.ranks * of_steps / self.mean_chunks
+        of_steps, of_chunks = float(scv_of(mean, square)) * held, float(weighted_scv(self.chunks, self.weights))
+        return of_chunks + self.ranks * of_steps / self.mean_chunks

@@ -129,7 +129,7 @@ class ServiceLaw:
     @property
     def scv(self) -> float:
         """Squared coefficient of variation."""
-        return max(0.0, self.moment(2) / self.mean_s**2 - 1.0)
+        return float(scv_of(self.mean_s, self.moment(2)))
 
     def survival(self, t_s: ArrayLike) -> Floats:
         """P(S > t)."""
@@ -291,6 +291,16 @@ def _phase_heavy_share(law: ServiceLaw) -> float:
     means = np.maximum(law.values_s, 1e-300)
     partial = np.exp(-high / means) * (high**2 + 2.0 * high * means + 2.0 * means**2)
     return float(np.dot(law.weights, partial)) / law.moment(2)
+
+
+def scv_of(mean: ArrayLike, square: ArrayLike) -> Floats:
+    """Squared coefficient of variation of a law with these first two moments; arguments broadcast, means are > 0."""
+    return np.asarray(np.maximum(0.0, np.asarray(square) / np.asarray(mean) ** 2 - 1.0))
+
+
+def weighted_scv(values: Floats, weights: Floats) -> Floats:
+    """The same of values that end in the axis of `weights`, which sum to 1."""
+    return scv_of(values @ weights, values**2 @ weights)
 
 
 def single_server_wait_s(load: ArrayLike, mean_s: ArrayLike, scv: ArrayLike) -> Floats:

@@ -13,7 +13,7 @@ from math import erfc, exp, pi, sqrt
 import numpy as np
 
 from planner.errors import FieldError
-from planner.queueing.service import single_server_wait_s
+from planner.queueing.service import single_server_wait_s, weighted_scv
 from planner.records import Deployment, Floats, Scenario, Workload
 from planner.roofline.collectives import SET_UP_S
 from planner.roofline.steps import busy_launches_s, prefill_step_s
@@ -252,7 +252,7 @@ class Loaded:
         look_up_s = float(load.input_weights @ self.prefill.look_up_s)
         return _Points(
             requests_per_s=np.maximum.accumulate(rate * replicas),
-            wait_s=single_server_wait_s(busy, each_s, _scv(alone_s, load.input_weights)),
+            wait_s=single_server_wait_s(busy, each_s, weighted_scv(alone_s, load.input_weights)),
             own_s=self.prefill.constants.own_prefill_factor * own_s + fetch_s + look_up_s,
             run_s=load.mean_steps * step_s / (1.0 - busy),
             itl_s=step_s / (1.0 - busy),
@@ -281,7 +281,7 @@ class Loaded:
         run_s = load.mean_steps * plant.step_s
         rate = np.minimum(plant.batches / run_s * pool.replicas, BUSIEST * min(servers / mean_s, most))
         busy = rate * mean_s / servers
-        scv = _scv(service_s, weights)
+        scv = float(weighted_scv(service_s, weights))
         queue = busy ** np.sqrt(2.0 * (servers + 1.0)) / (servers * (1.0 - busy))
         link = transfer_rate(self.prefill, self.decode, plant.scenario.network_bytes_per_s)
         moved_s = float(weights @ self.prefill.transfer_bytes) / link + SET_UP_S
@@ -302,8 +302,3 @@ def plant_of(scenario: Scenario, deployment: Deployment) -> Plant:
     nothing = with_hits(scenario.workload, [0.0] * (1 + len(scenario.tiers)), scenario.engine)
     prefill, decode = bound_roles(scenario, deployment, scenario_traffic(replace(scenario, workload=nothing)))
     return Plant(scenario, deployment, prefill, decode)
-
-
-def _scv(values: Floats, weights: Floats) -> float:
-    mean = float(weights @ values)
-    return max(float(weights @ values**2) / mean**2 - 1.0, 0.0)

@@ -12,7 +12,7 @@ from planner.engines.constants import LOOK_UP_TOKEN_S, serving_constants
 from planner.errors import FieldError, raise_every
 from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
-from planner.queueing.service import single_server_wait_s
+from planner.queueing.service import single_server_wait_s, weighted_scv
 from planner.records import Accelerator, EngineConstants, Floats, Pool, Scenario
 from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import MemoryBudget, memory
@@ -154,9 +154,8 @@ class Role:
             return 0.0
         weights = weights / weights.sum()
         mean = float(weights @ size_bytes)
-        scv = float(weights @ size_bytes**2) / mean**2 - 1.0
-        load = self.fetch_load(place, size_bytes, replicas)
-        return float(single_server_wait_s(load, mean / place.node_read_bytes_per_s, max(scv, 0.0)))
+        load, scv = self.fetch_load(place, size_bytes, replicas), weighted_scv(size_bytes, weights)
+        return float(single_server_wait_s(load, mean / place.node_read_bytes_per_s, scv))
 
     def decode(self, batch_per_worker: Floats) -> StepTime:
         """One decode step at the residents' mean context, unscaled; arrays over batches of the whole worker."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planner.queueing.moving import window_rates
 from planner.queueing.occupancy import context_moments
-from planner.queueing.service import ServiceLaw
+from planner.queueing.service import ServiceLaw, scv_of
 from planner.records import Arrivals, Floats, Lengths, Scenario, Workload
 
 Integers = NDArray[np.intp]
@@ -104,7 +104,7 @@ def traffic(workload: Workload, step_tokens: float = 1.0) -> Traffic:
         mean_steps=mean_steps,
         steps_law=_steps_law(steps, lengths.weights),
         context_moments=moments,
-        context_scv=max(moments[1] / moments[0] ** 2 - 1.0, 0.0),
+        context_scv=float(scv_of(moments[0], moments[1])),
         window_requests_per_s=rates,
         window_weights=weights,
         arrivals=workload.arrivals,

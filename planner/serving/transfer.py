@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.errors import FieldError
-from planner.queueing.service import single_server_wait_s
+from planner.queueing.service import single_server_wait_s, weighted_scv
 from planner.records import Floats
 from planner.roofline.collectives import LINE_FRACTION, SET_UP_S, exposed_transfer_s
 from planner.serving.role import Role
@@ -57,9 +57,8 @@ def transfer(
     """
     rate = transfer_rate(prefill, decode, network_bytes_per_s)
     traffic = prefill.traffic
-    weights = traffic.input_weights
-    mean_bytes = float(weights @ prefill.transfer_bytes)
-    scv = float(weights @ prefill.transfer_bytes**2) / mean_bytes**2 - 1.0 if mean_bytes else 0.0
+    mean_bytes = float(traffic.input_weights @ prefill.transfer_bytes)
+    scv = weighted_scv(prefill.transfer_bytes, traffic.input_weights) if mean_bytes else 0.0
     line = LINE_FRACTION * min(
         prefill_replicas * _nic_bytes_per_s(prefill, network_bytes_per_s),
         decode_replicas * _nic_bytes_per_s(decode, network_bytes_per_s),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from queueing_cases import LAWS
 
 from planner.queueing import ServiceLaw
+from planner.queueing.service import scv_of, weighted_scv
 
 
 @pytest.mark.parametrize("scv", [0.01, 0.25, 1.0, 4.0, 10.0])
@@ -121,3 +122,10 @@ def test_scaling():
     law = ServiceLaw.lognormal(1.0, 2.0).scaled(0.2)
     assert law.mean_s == pytest.approx(0.2)
     assert law.scv == pytest.approx(2.0)
+
+
+def test_variation_of_a_weighted_law():
+    # 1 and 3, equally likely: mean 2, variance 1
+    assert weighted_scv(np.array([[1.0, 3.0], [5.0, 5.0]]), np.array([0.5, 0.5])) == pytest.approx([0.25, 0.0])
+    assert scv_of(2.0, 5.0) == pytest.approx(0.25)
+    assert ServiceLaw(np.array([1.0, 3.0]), np.ones(2)).scv == pytest.approx(0.25)

@@ -11,7 +11,7 @@ from planner.engines.rules import why_not_pair
 from planner.errors import FieldError
 from planner.queueing.jobs import Jobs
 from planner.queueing.routing import shortest_wait
-from planner.queueing.service import ServiceLaw, single_server_wait_s
+from planner.queueing.service import ServiceLaw, single_server_wait_s, weighted_scv
 from planner.queueing.waiting import SHORTEST, Wait, fitted_wait
 from planner.records import PROBABILITY, Deployment, Floats
 from planner.roofline.collectives import LINE_FRACTION, SET_UP_S, exposed_transfer_s
@@ -221,10 +221,9 @@ def hand_over(cells: Cells, first: Shape, second: Shape, prefill: Floats, decode
     layers = sum(kind.count for kind in first.worker.shape.layers)
     exposed = exposed_transfer_s(sizes, one[:, None], first.service_s[rows], layers) + SET_UP_S
     mean = sizes @ laws.weights
-    scv = np.maximum((sizes**2) @ laws.weights / mean**2 - 1.0, 0.0)
     line = LINE_FRACTION * np.minimum(prefill * lines[0], decode * lines[1])
     load = cells.requests_per_s * mean / line
-    return HandOver(exposed, single_server_wait_s(load, mean / one, scv), load)
+    return HandOver(exposed, single_server_wait_s(load, mean / one, weighted_scv(sizes, laws.weights)), load)
 
 
 def _nic_bytes_per_s(cells: Cells, shape: Shape) -> Floats:

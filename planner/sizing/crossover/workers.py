@@ -12,6 +12,7 @@ from planner.engines.rules import why_not_worker
 from planner.errors import FieldError
 from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
+from planner.queueing.service import scv_of
 from planner.records import Floats, Pool, Scenario
 from planner.roofline.steps import decode_s, mixed_s, prefill_s
 from planner.roofline.worker import Worker
@@ -129,8 +130,7 @@ class Shape:
     def step_s(self) -> Floats:
         """One decode step at every batch, [laws, points]; never shorter with more in it."""
         k1, k2, _ = self.laws.context
-        scv = np.maximum(k2 / k1**2 - 1.0, 0.0)
-        each = decode_s(self.worker, self.batches[None, :], k1[:, None], scv[:, None]).total_s
+        each = decode_s(self.worker, self.batches[None, :], k1[:, None], scv_of(k1, k2)[:, None]).total_s
         return np.maximum.accumulate(np.asarray(each), axis=1)
 
     @cached_property

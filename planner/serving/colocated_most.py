@@ -5,26 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from planner.records import Floats, Mode
-from planner.serving.colocated import colocated_law, linear_law
+from planner.serving.colocated import linear_law
 from planner.serving.colocated_ranks import settles
 from planner.serving.role import Role
-from planner.serving.shared_doubts import bends
 
 BISECTIONS = 5
 
 
-def requests_per_s_max(role: Role, mode: Mode, replicas: int, carried_per_s: float = 0.0) -> float:
+def requests_per_s_max(role: Role, mode: Mode, replicas: int, chained: bool, carried_per_s: float) -> float:
     """Highest stationary rate at which the pool still settles [requests/s]: a wide scan, then a fine one.
 
-    `carried_per_s` : a rate at which it is known to [requests/s].
+    `chained` : its steps bend under its own load.   `carried_per_s` : a rate at which it is known to settle, or 0.
     """
     rate = float(role.traffic.window_requests_per_s @ role.traffic.window_weights)
     if role.dp > 1:
         return _most_of_chain(role, replicas, rate, carried_per_s)
     coarse = _highest_settled(role, mode, replicas, rate * np.geomspace(2.0**-10, 2.0**20, 61))
     most = _highest_settled(role, mode, replicas, coarse * np.linspace(1.0, 2.0**0.5, 61)) if coarse else 0.0
-    point = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
-    return _most_of_chain(role, replicas, most, carried_per_s) if point.usable[0, 0] and bends(point) else most
+    return _most_of_chain(role, replicas, most, carried_per_s) if chained else most
 
 
 def _most_of_chain(role: Role, replicas: int, rate: float, carried_per_s: float) -> float:

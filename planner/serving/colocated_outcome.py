@@ -31,10 +31,11 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     """One colocated deployment under load."""
     traffic = role.traffic
     pool = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
-    if bool(pool.usable[0, 0]) and bends(pool):
+    chained = bool(pool.usable[0, 0]) and bends(pool)
+    if chained:
         pool = _chained(pool)
     if not pool.usable[0, 0] or float(pool.mean_batch[0, 0]) > max_batch:
-        return _saturated(pool)
+        return _saturated(pool, chained)
     mean_itl_s = float(pool.mean_itl_s[0, 0])
     own_s, shift_s = pool.own_s[0, 0], float(pool.shift_s[0, 0])
     joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
@@ -68,7 +69,6 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
     seen = doubts(pool)
     return Outcome(
         **latencies,
-        formula_bands=formula_bands(mode, latencies, pool.waits[0], seen.gaps, seen.first, seen.pace, seen.edges),
         ttft_parts_s=_ttft_parts(pool),
         step_parts_s=_step_parts(pool),
         prefill=None,
@@ -76,6 +76,8 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         transfer=None,
         prefill_time_fraction=_prefill_fraction(pool),
         notes=_notes(pool, seen),
+        chained=chained,
+        read_bands=lambda: formula_bands(mode, latencies, wait, seen.gaps, seen.first, seen.pace, seen.edges),
         quantile_s=quantiles,
     )
 
@@ -176,7 +178,7 @@ def _notes(pool: ColocatedLaw, seen: Doubts) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _saturated(pool: ColocatedLaw) -> Outcome:
+def _saturated(pool: ColocatedLaw, chained: bool) -> Outcome:
     """A pool that never settles: every latency is unbounded."""
     role = pool.role
     endless = dict.fromkeys(STATISTICS, np.inf)
@@ -202,4 +204,5 @@ def _saturated(pool: ColocatedLaw) -> Outcome:
         prefill=None,
         decode=state,
         transfer=None,
+        chained=chained,
     )

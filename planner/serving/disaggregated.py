@@ -206,18 +206,19 @@ def outcome(
     parts_s = _step_parts(decode, mean_batch)
     attention = parts_s["attention_decode_s"] / sum(parts_s.values())
     spread = spread_mark(attention, traffic.context_scv, mean_batch)
+    ranks = _ranks_mark(first)
     gaps, high = (state.trust, state.trust_reason), dict.fromkeys(("p90", "p95", "p99", "p99_9"), spread)
     return Outcome(
         ttft_s=latencies["ttft_s"],
         itl_s=latencies["itl_s"],
         tpot_s=latencies["tpot_s"],
         e2e_s=latencies["e2e_s"],
-        formula_bands=formula_bands("disaggregated", latencies, first.wait, gaps, _ranks_mark(first), spread, high),
         ttft_parts_s=_ttft_parts(first, second, moved) | prefill.fetch_part_s(replicas[0]),
         step_parts_s=parts_s,
         prefill=_prefill_state(first),
         decode=state,
         transfer=_transfer_state(moved, traffic, replicas[1]),
+        read_bands=lambda: formula_bands("disaggregated", latencies, first.wait, gaps, ranks, spread, high),
         quantile_s={"ttft_s": ttft_quantile_s, "itl_s": itl_quantile_s},
     )
 

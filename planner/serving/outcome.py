@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from planner.records import FormulaBand, Note, PoolState, TransferState
 
+Bands = Mapping[str, Mapping[str, FormulaBand]]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Outcome:
     """One deployment at one factor on its step times. Statistics are keyed by records.STATISTICS."""
 
@@ -23,9 +26,14 @@ class Outcome:
     transfer: TransferState | None
     prefill_time_fraction: float = 0.0
     notes: tuple[Note, ...] = ()
-    formula_bands: Mapping[str, Mapping[str, FormulaBand]] = field(default_factory=dict)
+    chained: bool = False  # a shared pool whose steps bend: by the chain of its steps
+    read_bands: Callable[[], Bands] = field(default=dict, compare=False, repr=False)  # for few, so where asked for
     # "ttft_s" and "itl_s" -> the time that a share of requests or of tokens stays within; empty where nothing settles
     quantile_s: Mapping[str, Callable[[float], float]] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def formula_bands(self) -> Bands:
+        return self.read_bands()
 
     def statistic(self, metric: str, name: str) -> float:
         return {"ttft": self.ttft_s, "itl": self.itl_s, "tpot": self.tpot_s, "e2e": self.e2e_s}[metric][name]

@@ -96,7 +96,7 @@ def _requests_per_s_max(scenario: Scenario, deployment: Deployment, load: Traffi
     prefill, decode = bound_roles(scenario, deployment, load, 1.0)
     if deployment.prefill is None:
         carried = float(load.window_requests_per_s.max()) if np.isfinite(middle.itl_s["mean"]) else 0.0
-        return requests_per_s_max(decode, deployment.mode, deployment.decode.replicas, carried)
+        return requests_per_s_max(decode, deployment.mode, deployment.decode.replicas, middle.chained, carried)
     replicas = (deployment.prefill.replicas, deployment.decode.replicas)
     pools_per_s = disaggregated.requests_per_s_max(prefill, decode, replicas, _batch(decode, deployment.decode))
     network_load = middle.transfer.utilization if middle.transfer is not None else 0.0

@@ -91,7 +91,7 @@ def _engine(point: Point) -> str:
 
 
 def _dtype(point: Point) -> str:
-    return _DTYPES.get(point["dtype"], "int8" if point["dtype"] == "sq" else point["dtype"])
+    return _DTYPES.get(point["dtype"], "int8_int8" if point["dtype"] == "sq" else point["dtype"])
 
 
 def _gemm(accelerator: Accelerator, point: Point) -> tuple[float, str]:
@@ -100,7 +100,9 @@ def _gemm(accelerator: Accelerator, point: Point) -> tuple[float, str]:
     m, n, k = (float(point[name]) for name in "mnk")
     compute = fit.compute_fraction * peak_flops_per_s(accelerator, dtype)
     memory = fit.memory_fraction * accelerator.memory_bytes_per_s
-    time = operators.gemm_s(m, n, k, BYTES_PER_WEIGHT[dtype], activation_bytes(dtype), compute, memory, fit.exponent)
+    time = operators.gemm_s(
+        m, n, k, BYTES_PER_WEIGHT[dtype.split("_int8")[0]], activation_bytes(dtype), compute, memory, fit.exponent
+    )
     return fit.start_up_s + float(time), fit.trust
 
 
@@ -167,7 +169,8 @@ def _collective(accelerator: Accelerator, point: Point) -> tuple[float, str]:
 def _own(accelerator: Accelerator, operator: str, dtype: str, point: Point, **shape: int | str) -> OperatorFit:
     """The row that the product would use for this engine; FieldError when it has none of this dtype and size."""
     fit = choose(accelerator.fits, operator, dtype, _engine(point), **shape)  # type: ignore[arg-type]
-    if fit.dtype not in ("", dtype) or shape.get("head_dim", fit.head_dim) != fit.head_dim:
+    borrowed = fit.dtype not in ("", dtype) and dtype != "int8_int8"  # which has no row of its own anywhere
+    if borrowed or shape.get("head_dim", fit.head_dim) != fit.head_dim:
         raise FieldError(operator, f"no row of {dtype}")
     return fit
 

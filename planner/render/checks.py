@@ -76,6 +76,11 @@ def slack_text(line: Document) -> str:
     return percent_text(line["slack_fraction"], sign=True)
 
 
+def cells(line: Document) -> list[str]:
+    """One check as columns: what is limited, the limit, the value, its interval and its slack."""
+    return [subject(line), limit_text(line), measured_text(line), interval_text(line), slack_text(line)]
+
+
 def sentence(line: Document) -> str:
     """One check in a sentence: what was found, what is allowed, how sure it is."""
     found = f"{subject(line)} is {measured_text(line)}"

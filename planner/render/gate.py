@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.checks import cells, interval_text, limit_text, measured_text, slack_text, subject
 from planner.render.inputs import inputs_section
 from planner.render.table import plan_words
 from planner.render.text import Cell, Pen, Row, columns, percent_text, wrapped
@@ -85,13 +85,11 @@ def check_lines(result: Document, pen: Pen) -> list[str]:
 def _rows(result: Document) -> list[Row]:
     prediction = result["prediction"]
     coverage = f"{percent_text(prediction['coverage'])} interval" if prediction else ""
-    rows: list[Row] = [[Cell(text, "dim") for text in ("", "", "limit", "value", coverage, "slack")]]
-    for line in result["checks"]:
-        verdict = Cell(WORDS[line["verdict"]], TONES[line["verdict"]])
-        rows.append(
-            [verdict, subject(line), limit_text(line), measured_text(line), interval_text(line), slack_text(line)]
-        )
-    return rows
+    head: Row = [Cell(text, "dim") for text in ("", "", "limit", "value", coverage, "slack")]
+    rows: list[Row] = [
+        [Cell(WORDS[line["verdict"]], TONES[line["verdict"]]), *cells(line)] for line in result["checks"]
+    ]
+    return [head, *rows]
 
 
 def _table(result: Document, pen: Pen) -> list[str]:

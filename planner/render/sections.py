@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from planner.render import front
 from planner.render.breakdown import memory_sections, parts_section, pool_text
-from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.checks import cells, interval_text, limit_text, subject
 from planner.render.cost import flip_words, range_words
+from planner.render.front import front_section
 from planner.render.inputs import field_text
 from planner.render.resilience import resilience_section
 from planner.render.section import Section
-from planner.render.table import capacity_words, limit_name
+from planner.render.table import capacity_words, limit_cells, limit_name
 from planner.render.text import Pen, name_text, percent_text, seconds_text, value_text
 from planner.review.result import pools
 
@@ -33,8 +33,8 @@ def checks_section(result: Document) -> Section:
 
 def check_row(line: Document) -> tuple[str, ...]:
     """One check; why it has no value stands where its interval would."""
-    between = interval_text(line) or line["reason"] or ""
-    return line["verdict"], subject(line), limit_text(line), measured_text(line), between, slack_text(line)
+    *known, between, slack = cells(line)
+    return line["verdict"], *known, between or line["reason"] or "", slack
 
 
 def sections(result: Document) -> Iterator[Section]:
@@ -53,7 +53,7 @@ def sections(result: Document) -> Iterator[Section]:
         yield parts_section(result, "One decode step, where it goes", "decode_step_parts_s")
         yield from memory_sections(result)
     yield _alternatives(result)
-    yield Section(front.TITLE, front.HEAD, tuple(front.front_rows(result, _PEN)))
+    yield front_section(result, _PEN)
     yield _notes(result)
 
 
@@ -68,22 +68,9 @@ def _plan(result: Document) -> Section:
 
 
 def _limits(result: Document) -> Section:
-    rows = [
-        (
-            limit_name(limit["name"]),
-            value_text(limit["value"], _unit(limit), "unbounded"),
-            value_text(limit["limit"], _unit(limit)),
-            percent_text(limit["slack_fraction"], sign=True),
-            limit["what_would_relax_it"],
-        )
-        for limit in result["limits"]
-    ]
+    rows = [limit_cells(limit) for limit in result["limits"]]
     used = [None if limit["slack_fraction"] is None else 1.0 - limit["slack_fraction"] for limit in result["limits"]]
     return Section("Limits, tightest first", ("", "value", "limit", "slack", "relaxed by"), tuple(rows), tuple(used))
-
-
-def _unit(limit: Document) -> str:
-    return "" if limit["name"].endswith(limit["unit"]) else str(limit["unit"])
 
 
 def _latency(result: Document) -> Section:
@@ -105,15 +92,8 @@ def _with_interval(value: float | None, interval: tuple[float | None, float | No
 
 
 def _in_the_way(result: Document) -> Section:
-    rows = [
-        (
-            limit_name(limit["name"]),
-            value_text(limit["value"], _unit(limit), "unbounded"),
-            value_text(limit["limit"], _unit(limit)),
-            limit["what_would_relax_it"],
-        )
-        for limit in (result.get("nearest_miss") or {"missed": []})["missed"]
-    ]
+    missed = (result.get("nearest_miss") or {"missed": []})["missed"]
+    rows = [(*known, relaxed) for *known, _, relaxed in map(limit_cells, missed)]
     return Section("What stands in the way", ("", "value", "limit", "relaxed by"), tuple(rows))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from planner.records import METRICS
 from planner.render.breakdown import bands_section, memory_sections, parts_section, pool_text, pools_section
 from planner.render.brief import doubts, found_words, money_section, time_section
-from planner.render.checks import interval_text, limit_text, measured_text, slack_text, subject
+from planner.render.checks import cells
 from planner.render.cost import cost_section
 from planner.render.front import front_section
 from planner.render.imported import imported_section
@@ -54,7 +54,7 @@ def to_text(document: Document, pen: Pen, *, notes: bool = True, detail: bool = 
         _nearest_miss(document, pen),
         *held,
         _alternatives(document, pen),
-        front_section(document, pen),
+        front_section(document, pen).lines(pen),
         imported_section(document, pen),
         notes_section(document["notes"]).lines(pen) if notes else [],
         bands_section(document, pen) if detail else [],
@@ -211,17 +211,7 @@ def _excess(limit: Document) -> str:
 
 
 def _checks(document: Document, pen: Pen) -> list[str]:
-    rows: list[Row] = [
-        [
-            Cell(_status(line), STATUS_TONES[_status(line)]),
-            subject(line),
-            limit_text(line),
-            measured_text(line),
-            interval_text(line),
-            slack_text(line),
-        ]
-        for line in document["checks"]
-    ]
+    rows: list[Row] = [[Cell(_status(line), STATUS_TONES[_status(line)]), *cells(line)] for line in document["checks"]]
     if not rows:
         return []
     interval = f"{percent_text(document['prediction']['coverage'])} interval"
@@ -233,12 +223,6 @@ def _status(line: Document) -> str:
     if line["value"] is None and line["unit"] != "s":
         return "unknown"
     return STATUS_WORDS[str(line["verdict"])]
-
-
-def _unit(limit: Document) -> str:
-    """The unit of a limit, empty where its name already ends with it."""
-    unit: str = limit["unit"]
-    return "" if unit and limit["name"].endswith(unit) else unit
 
 
 def _interval(interval: Sequence[float | None] | None) -> str:
@@ -285,17 +269,21 @@ def _limit_rows(title: str, limits: Sequence[Document], pen: Pen) -> list[str]:
     rows: list[Row] = [[Cell(text, "dim") for text in ("", "", "value", "limit", "slack", "relaxed by")]]
     for limit in limits:
         over = _over(limit)
-        rows.append(
-            [
-                Cell("over" if over else "binds" if limit["binding"] else "", "bad" if over else "close"),
-                limit_name(limit["name"]),
-                value_text(limit["value"], _unit(limit), "unbounded"),
-                value_text(limit["limit"], _unit(limit)),
-                percent_text(limit["slack_fraction"], sign=True),
-                limit["what_would_relax_it"],
-            ]
-        )
+        status = Cell("over" if over else "binds" if limit["binding"] else "", "bad" if over else "close")
+        rows.append([status, *limit_cells(limit)])
     return [pen.heading(title), *columns(rows, "llrrrw", pen)] if limits else []
+
+
+def limit_cells(limit: Document) -> list[str]:
+    """One limit as columns: its name, value, limit and slack, and what relaxes it."""
+    unit = "" if limit["name"].endswith(limit["unit"]) else limit["unit"]  # which the name already says
+    return [
+        limit_name(limit["name"]),
+        value_text(limit["value"], unit, "unbounded"),
+        value_text(limit["limit"], unit),
+        percent_text(limit["slack_fraction"], sign=True),
+        limit["what_would_relax_it"],
+    ]
 
 
 def _over(limit: Document) -> bool:

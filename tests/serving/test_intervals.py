@@ -116,6 +116,17 @@ def test_an_accelerator_may_need_wider_intervals() -> None:
     assert there.ttft_high == pytest.approx(here.ttft_high**0.5)
 
 
+def test_stretches_of_accelerator_kind_and_load_multiply() -> None:
+    by = {"h200-sxm": 2.0, "latent": 1.5, "high": 0.5}
+    widths = {f"disaggregated/known-cell/{name}": IntervalFactors(*[width] * 4) for name, width in by.items()}
+    engine = replace(ENGINE, interval_widths=widths)
+    plain = factors_for(engine, "disaggregated", "known-cell", "dense", "h100-sxm", "low")
+    assert plain == ENGINE.intervals["disaggregated/known-cell"]
+    found = factors_for(engine, "disaggregated", "known-cell", "latent", "h200-sxm", "high")
+    assert found.step_low == pytest.approx(plain.step_low**1.5)  # 2 x 1.5 x 0.5
+    assert found.ttft_high == pytest.approx(plain.ttft_high**1.5)
+
+
 def test_intervals_grow_faster_near_saturation() -> None:
     # dW/dS: 10 % on a step is more than 10 % on a wait, and the more so the busier the pool
     question = small.scenario()

@@ -59,13 +59,13 @@ class RoleSteps:
     def shared_s(self, batch: float, tokens: Floats) -> Floats:
         """Experts and the exchange around them, for the batch and all prompt tokens [s]."""
         nodes, times = self._together
-        factor = self.role.constants.prefill_factor
-        alone, both = np.interp(batch, nodes, times), np.interp(batch + tokens, nodes, times)
+        factor, verified = self.role.constants.prefill_factor, self.role.worker.verified_tokens * batch
+        alone, both = np.interp(verified, nodes, times), np.interp(verified + tokens, nodes, times)
         return np.asarray((1.0 - factor) * alone + factor * both) * self.role.step_factor
 
     @cached_property
     def _together(self) -> tuple[Floats, Floats]:
-        worker = self.role.worker
+        worker = replace(self.role.worker, speculation=None)
         nodes = np.geomspace(1.0, worker.dp * 2.0 * max(float(self.role.token_budget), MOST_BUDGET_TOKENS), _NODES)
         return nodes, shared_part_s(step(worker, nodes / worker.dp, 1.0, expert_tokens=nodes))
 

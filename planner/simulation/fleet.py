@@ -321,6 +321,6 @@ def _idle_prefill_s(plan: PoolPlan, requests: Requests, ledger: Ledger) -> list[
     for tokens, attention_s in zip(requests.input_tokens.tolist(), ledger.attention_s, strict=True):
         if tokens not in known:
             chunks = -(-tokens // budget)
-            one_s = law.prefill_s(tokens / chunks) + law.prefill_factor * law.shared_s(tokens / chunks)
+            one_s = law.prefill_s(tokens / chunks) + law.prefill_factor * law.shared_s(0.0, tokens / chunks)
             known[tokens] = chunks * one_s + attention_s
     return [known[tokens] for tokens in requests.input_tokens.tolist()]

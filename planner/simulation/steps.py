@@ -8,7 +8,7 @@ slowest rank, plus the shared part.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -36,8 +36,8 @@ class StepLaw(Protocol):
     def decode_line(self, batch: int, context_tokens: float) -> tuple[float, float, float]:
         """Rank part of a decode step at a mean context, its rise per token of it, and for how many tokens it holds."""
 
-    def shared_s(self, tokens: float) -> float:
-        """Shared part of a step with `tokens` tokens on all ranks together."""
+    def shared_s(self, batch: float, prompt_tokens: float = 0.0) -> float:
+        """Shared part of a step that decodes `batch` sequences and reads prompt tokens, on all ranks together."""
 
     def added_s(self, batch: int, tokens: float) -> float:
         """What prompt tokens beside a decoding batch add to the rank part, their attention apart."""
@@ -89,16 +89,18 @@ class TabulatedSteps:
 
     @cached_property
     def _shared(self) -> tuple[list[float], list[float]]:
-        dp = self.worker.dp
-        most = float(dp * (self.max_batch + self.token_budget) + 1)
+        """By tokens of any kind: of a sequence those that a step verifies."""
+        dp, plain = self.worker.dp, replace(self.worker, speculation=None)
+        most = float(dp * (self.worker.verified_tokens * self.max_batch + self.token_budget) + 1)
         nodes = np.arange(min(EXACT_TOKENS, most) + 1.0)
         if most > EXACT_TOKENS:
             nodes = np.unique(np.concatenate([nodes, np.geomspace(EXACT_TOKENS, most, TOKEN_NODES)]))
-        time = step(self.worker, nodes / dp, 1.0, expert_tokens=nodes)
+        time = step(plain, nodes / dp, 1.0, expert_tokens=nodes)
         return nodes.tolist(), (time.experts_s + time.collectives_s).tolist()
 
-    def shared_s(self, tokens: float) -> float:
+    def shared_s(self, batch: float, prompt_tokens: float = 0.0) -> float:
         nodes, times = self._shared
+        tokens = self.worker.verified_tokens * batch + prompt_tokens
         if tokens < EXACT_TOKENS:
             cell = min(int(tokens), len(nodes) - 2)
         else:

@@ -278,7 +278,7 @@ class Worker:
                 longest, rise = time, slope if batch else 0.0
         beside, factor = self._batch if chunked else 0, law.prefill_factor
         before = law.shared_s(beside) * (1.0 - factor) if chunked else 0.0
-        self._step_s, self._rise_s = longest + before + factor * law.shared_s(beside + sum(tokens)), rise
+        self._step_s, self._rise_s = longest + before + factor * law.shared_s(beside, sum(tokens)), rise
         self._stretch = max(int(steps), 1)
         self._set_boundary(now_s + self._elapsed_s(self._stretch))
 

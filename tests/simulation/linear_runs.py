@@ -38,7 +38,7 @@ class LinearSteps:
         rise_s = self.context_token_s * batch
         return self.base_s + self.sequence_s * batch + rise_s * context_tokens, rise_s, np.inf
 
-    def shared_s(self, tokens: float) -> float:
+    def shared_s(self, batch: float, prompt_tokens: float = 0.0) -> float:
         return 0.0
 
     def added_s(self, batch: int, tokens: float) -> float:

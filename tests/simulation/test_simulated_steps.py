@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import roofline_examples as examples
 
+from planner.records import Speculation
 from planner.roofline.steps import decode_s, mixed_s, prefill_step_s
 from planner.roofline.worker import Worker
 from planner.simulation.steps import TabulatedSteps
@@ -15,6 +18,7 @@ WORKERS = {
     "dense": examples.worker(examples.LLAMA_8B),
     "windows and experts": examples.worker(examples.GPT_OSS_120B, weights="mxfp4"),
     "attention ranks": examples.worker(examples.GPT_OSS_120B, weights="mxfp4", dp=4, ep=4),
+    "drafts": replace(examples.worker(examples.GPT_OSS_120B, weights="mxfp4"), speculation=Speculation(3, 2.0)),
 }
 
 
@@ -29,12 +33,12 @@ def test_evenly_loaded_ranks_take_the_time_of_the_roofline(worker: Worker) -> No
         attention = float(law.attention_s(np.array([prompt]))[0]) * tokens / prompt
         decode = law.decode_line(batch, context)[0]
         before = law.shared_s(batch * dp)
-        after = law.shared_s(dp * (batch + tokens))
+        after = law.shared_s(batch * dp, dp * tokens)
         assert decode + before == pytest.approx(float(decode_s(worker, batch * dp, context).total_s), rel=2e-3)
         mixed = decode + law.added_s(batch, tokens) + attention + (1.0 - factor) * before + factor * after
         exact = mixed_s(worker, batch * dp, context, tokens, prompt, dp * (batch + tokens)).total_s
         assert mixed == pytest.approx(float(exact), rel=2e-3)
-        alone = law.prefill_s(tokens) + attention + factor * law.shared_s(dp * tokens)
+        alone = law.prefill_s(tokens) + attention + factor * law.shared_s(0.0, dp * tokens)
         assert alone == pytest.approx(float(prefill_step_s(worker, tokens, prompt, tokens * dp).total_s), rel=2e-3)
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from math import log2
+from math import inf, log2
 
 import numpy as np
 
 from planner.engines.rules import why_not_mode
 from planner.records import Deployment, Limit, Mode, Plan, Scenario
 from planner.serving.reuse import knows_reuse
+from planner.sizing.colocated import LARGEST_BUDGET
 from planner.sizing.cost import price_basis, ranked_usd_per_hour
 from planner.sizing.crossover.causes import Cause, causes
 from planner.sizing.crossover.ends import End, ends
 from planner.sizing.explain import does_not_fit
-from planner.sizing.plan import Survey, evaluate_as_is, planned, survey
+from planner.sizing.plan import MODES, Survey, evaluate_as_is, planned, survey
 from planner.sizing.resilience import with_spares
 from planner.sizing.resize import resized
 from planner.sizing.reuse import sized
@@ -115,8 +116,16 @@ def compare(scenario: Scenario) -> Comparison:
         advantage_fraction=max(second.cost / best.cost - 1.0, 0.0) if best and second else None,
         reason=_reason(contenders, best, _rival(ranked) or second, rests_on),
         causes=rests_on,
-        ends=ends(scenario, basis, lead, [one.deployment for one in ranked]) if lead else (),
+        ends=ends(scenario, basis, lead, [one.deployment for one in ranked], family_usd) if lead else (),
     )
+
+
+def family_usd(scenario: Scenario, apart: bool) -> float:
+    """What the best plan of one pool, or of two, costs in full [USD/h, or accelerators]; inf where none holds."""
+    found = survey(scenario, of=[mode for mode in MODES if (mode == "disaggregated") is apart])
+    names = [name for name in ARCHITECTURES if name.startswith("colocated") is not apart]
+    contenders = [_contender(scenario, found, name) for name in names]
+    return min((one.cost for one in contenders if one.feasible), default=inf)
 
 
 def _rival(ranked: list[Contender]) -> Contender | None:
@@ -196,7 +205,7 @@ def _finer(found: Survey, plan: Plan) -> Plan:
     if deployment is None or deployment.mode != "colocated-chunked" or plan.verdict != "feasible":
         return plan
     scenario, best, least = found.scenario, plan, ranked_usd_per_hour(found.scenario, deployment, found.basis)
-    for tokens in np.round(deployment.decode.token_budget * FINER / 16.0) * 16.0:
+    for tokens in np.minimum(np.round(deployment.decode.token_budget * FINER / 16.0) * 16.0, LARGEST_BUDGET):
         changed = replace(deployment, decode=replace(deployment.decode, token_budget=int(tokens)))
         needed = resized(scenario, found.load, changed, found.basis)
         bought = with_spares(scenario, needed, found.load) if needed is not None else deployment

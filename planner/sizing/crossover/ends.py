@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
@@ -25,6 +25,9 @@ POINTS = 8  # on each side
 BESIDE = 1.1  # an end that was applied: the winner leads so many times before it, and no longer so many times beyond
 MOST_SHOWN = 3  # ends, the nearest ones
 MOST_SIZED, MOST_OF_ONE = 8, 4  # changed scenarios that are sized, for all ends together and for one
+MOST_CONFIRMED = 1  # ends that are searched in full
+
+FamilyUsd = Callable[[Scenario, bool], float]  # of one pool, or of two (True), at its best
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class End:
     now: float
     at: float
     then: str
-    confirmed: bool  # whether plans were sized on both sides of it; else a map says so
+    confirmed: bool  # whether everything was searched on both sides of it; else some plans were sized, or a map says so
 
     @property
     def distance(self) -> float:
@@ -44,24 +47,29 @@ class End:
         return max(self.at / self.now, self.now / self.at)
 
 
-def ends(scenario: Scenario, basis: str, lead: float, plans: Sequence[Deployment]) -> tuple[End, ...]:
+def ends(
+    scenario: Scenario, basis: str, lead: float, plans: Sequence[Deployment], in_full: FamilyUsd
+) -> tuple[End, ...]:
     """Where the family that leads now stops leading, nearest first; at most one end up and one down per quantity.
 
-    `lead` is log2 of one pool's cost over two pools', now; `plans` are those that were compared. Ends that the map
-    promises and that sizing these plans and the map's own does not find are left out. Raises FieldError as
-    `evaluate_cells`.
+    `lead` is log2 of one pool's cost over two pools', now; `plans` are those that were compared. A map guesses; there
+    these plans and the map's own are sized anew, and the nearest ends are confirmed by `in_full`. Ends that this does
+    not find are left out. Raises FieldError as `evaluate_cells`.
     """
     guesses = _guesses(scenario, basis, lead)
     if not _can_apply(scenario):
         return tuple(guess for guess, _ in guesses)
     found: list[End] = []
-    left = MOST_SIZED
+    left, to_confirm = MOST_SIZED, MOST_CONFIRMED
     for guess, near in guesses:
         if len(found) == MOST_SHOWN or left < 2:
             break
         applied = _Applied(scenario, basis, lead > 0.0, (*plans, *near), guess, min(left, MOST_OF_ONE))
         end = applied.end()
         left -= applied.sized
+        if end is not None and to_confirm:
+            to_confirm -= 1
+            end = applied.confirmed(end, in_full)
         if end is not None:
             found.append(end)
     return tuple(sorted(found, key=lambda end: (end.distance, end.quantity)))
@@ -153,55 +161,68 @@ class _Applied:
     guess: End
     most: int
     sized: int = 0
+    known: dict[float, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def _by(self) -> float:
+        return BESIDE if self.guess.at > self.guess.now else 1.0 / BESIDE
 
     def end(self) -> End | None:
         """Values `BESIDE` before and beyond the guess are tried, then others, until the lead is lost between two."""
-        guess = self.guess
-        by = BESIDE if guess.at > guess.now else 1.0 / BESIDE
+        guess, by = self.guess, self._by
         at = guess.at
-        before, beyond = self._leader(at / by), self._leader(at * by)
-        while self.sized < self.most and beyond == self._ours:
+        before, beyond = self._usd(at / by), self._usd(at * by)
+        while self.sized < self.most and self._leads(beyond):
             at *= by**2
-            before, beyond = beyond, self._leader(at * by)
-        while self.sized < self.most and before not in ("", self._ours) and (at / by - guess.now) * (by - 1.0) > 0.0:
+            before, beyond = beyond, self._usd(at * by)
+        while self.sized < self.most and not self._leads(before) and (at / by - guess.now) * (by - 1.0) > 0.0:
             at /= by**2
-            before, beyond = self._leader(at / by), before
-        if before != self._ours or beyond in ("", self._ours):
+            before, beyond = self._usd(at / by), before
+        if not self._leads(before) or self._leads(beyond):
             return None
-        return replace(guess, at=at, then=beyond, confirmed=True)
+        rival = "colocated" if self.apart_leads else "disaggregated"
+        return replace(guess, at=at, then="nothing" if min(beyond) == inf else rival)
 
-    @property
-    def _ours(self) -> str:
-        return "disaggregated" if self.apart_leads else "colocated"
+    def confirmed(self, end: End, in_full: FamilyUsd) -> End | None:
+        """The end as a search of everything finds it too; None where it does not."""
+        near, far = end.at / self._by, end.at * self._by
+        usd = list(self._usd(near))
+        usd[not self.apart_leads] = in_full(self._changed(near), not self.apart_leads)
+        if not self._leads(usd):
+            return None
+        usd = list(self._usd(far))
+        for apart in (False, True) if end.then == "nothing" else (self.apart_leads,):
+            usd[apart] = in_full(self._changed(far), apart)
+        if self._leads(usd) or (min(usd) == inf) != (end.then == "nothing"):
+            return None
+        return replace(end, confirmed=True)
 
-    @property
-    def _rival(self) -> str:
-        return "colocated" if self.apart_leads else "disaggregated"
+    def _leads(self, usd: Sequence[float]) -> bool:
+        """Whether the family that leads now is the cheaper one; where both cost the same it does not."""
+        ours, theirs = usd[self.apart_leads], usd[not self.apart_leads]
+        return ours < theirs * (1.0 - 1e-9)
 
-    def _leader(self, value: float) -> str:
-        """The cheaper family at a value, the rival where both cost the same; empty once no more may be tried."""
-        if self.sized == self.most:
-            return ""
+    def _usd(self, value: float) -> tuple[float, float]:
+        """What one pool of the shapes at hand costs at a value, and two pools; sized once."""
+        if value in self.known:
+            return self.known[value]
         self.sized += 1
-        scenario = _changed(self.scenario, self.guess.quantity, value / self.guess.now)
+        scenario = self._changed(value)
         load = scenario_traffic(scenario)
-
-        def usd(plan: Deployment) -> float:
-            sized = resized(scenario, load, plan, self.basis)
-            if sized is None:
-                return inf
-            return ranked_usd_per_hour(scenario, with_spares(scenario, sized, load), self.basis)
-
-        least = {False: inf, True: inf}  # by whether there are two pools
+        least = [inf, inf]  # of one pool, of two
         for plan in dict.fromkeys(map(_shape, self.plans)):
-            least[plan.prefill is not None] = min(least[plan.prefill is not None], usd(plan))
-        if not (self.apart_leads and least[True] < least[False] * (1.0 - 1e-9)):
+            sized = resized(scenario, load, plan, self.basis)
+            if sized is not None:
+                usd = ranked_usd_per_hour(scenario, with_spares(scenario, sized, load), self.basis)
+                least[plan.prefill is not None] = min(least[plan.prefill is not None], usd)
+        if not (self.apart_leads and least[1] < least[0] * (1.0 - 1e-9)):
             pairs = search.disaggregated(scenario, load, scenario.targets, self.basis).candidates
-            least[True] = min((one.usd_per_hour for one in pairs if one.violation <= 1.0), default=inf)
-        ours, theirs = least[self.apart_leads], least[not self.apart_leads]
-        if ours == theirs == inf:
-            return "nothing"
-        return self._ours if ours < theirs * (1.0 - 1e-9) else self._rival
+            least[1] = min((one.usd_per_hour for one in pairs if one.violation <= 1.0), default=inf)
+        self.known[value] = least[0], least[1]
+        return self.known[value]
+
+    def _changed(self, value: float) -> Scenario:
+        return _changed(self.scenario, self.guess.quantity, value / self.guess.now)
 
 
 def _shape(plan: Deployment) -> Deployment:

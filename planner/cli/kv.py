@@ -9,6 +9,8 @@ from planner.cli.options import CatalogOption, CurrencyOption, FormatOption, Out
 from planner.cli.plots import PlotOption, check_plots
 from planner.cli.size import NOTHING_FITS, ScenarioArgument
 
+TRACES = (".jsonl", ".csv", ".gz")
+
 
 def kv(
     scenario: ScenarioArgument,
@@ -32,8 +34,12 @@ def kv(
     from planner.cli.formats import write
     from planner.cli.reading import placed
     from planner.cli.streams import tell
+    from planner.errors import InputError
     from planner.files.scenario import load_scenario
 
+    if scenario.suffix.lower() in TRACES:
+        text = "`planner trace show` has its curve; for tiers give a scenario with workload: {trace: {path: ...}}"
+        raise InputError(f"{scenario} is a trace by its name, not a scenario: {text}")
     plots = check_plots(plot, None, ["tiers"], inputs=[scenario], out=out, shape=shape)
     money = currency_of(currency, shape)
     asked = load_scenario(scenario, tuple(catalog or ()))

@@ -18,14 +18,13 @@ import numpy as np
 
 from planner.records import Floats, Scenario, Sessions, Workload
 from planner.serving.flow import Flow, Loaded, Plant
-from planner.serving.reuse import EVERYTHING_TOKENS, described, hit_fractions, session_hits, with_hits
+from planner.serving.reuse import EVERYTHING_TOKENS, ceiling_fraction, described, hit_fractions, session_hits, with_hits
 from planner.serving.tiers import NETWORK_KINDS, nodes_of, stored_bytes
 
 Start = Literal["warm", "cold"]
 ROUNDS = 60
 SETTLED = 5e-4  # of all prompt tokens, between two rounds
 MARGIN_FRACTION = 0.15  # of the load at which hits are lost, that a plan should keep
-LEAST_LOAD = 0.1  # of the load asked about: what is found there is what can be lost
 LEAST_STEP = 1.0 / 128.0  # of the way to where a round points, after rounds that pointed to and fro
 
 
@@ -199,9 +198,10 @@ def _cliff(swept: Sweep, found: Callable[[Start, float], Floats], level: int, ha
 
 def on_edge(plant: Plant, state: Settled) -> bool:
     """Whether hits that an empty cache reaches at the load asked are mostly lost at a load without the margin above."""
-    half = settled(plant, "cold", LEAST_LOAD).hit_fraction / 2.0
-    beyond = settled(plant, "cold", 1.0 / (1.0 - MARGIN_FRACTION))
-    return state.hit_fraction >= half > beyond.hit_fraction
+    half = ceiling_fraction(plant.scenario.workload, plant.scenario.engine) / 2.0
+    if state.hit_fraction < half:
+        return False
+    return settled(plant, "cold", 1.0 / (1.0 - MARGIN_FRACTION)).hit_fraction < half
 
 
 def at_load(scenario: Scenario, state: Settled, asked: bool = False) -> Scenario:

@@ -136,7 +136,7 @@ def _share(role: Role, tokens: Floats) -> float:
 
 def _mean_found(role: Role, tokens: Floats) -> float:
     """Prefix found, mean over the requests that find one; a whole mean prompt where none does."""
-    weights = role.traffic.input_weights * (tokens > 0.0)
+    weights = role.traffic.input_weights * (tokens >= 1.0)
     return float(weights @ tokens / weights.sum()) if weights.any() else role.traffic.mean_input_tokens
 
 

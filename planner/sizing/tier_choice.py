@@ -14,12 +14,13 @@ import numpy as np
 
 from planner.records import Deployment, KvTier, Note, Scenario
 from planner.serving.flow import Plant, plant_of
-from planner.serving.predict import predict
+from planner.serving.predict import evaluate_at, predict
 from planner.serving.residency import MARGIN_FRACTION, at_load, on_edge, settled
 from planner.serving.reuse import knows_reuse, with_hits
 from planner.serving.role import Role
 from planner.serving.tier_report import HEADROOM_FRACTION, tier_states
 from planner.serving.tiers import nodes_of
+from planner.serving.traffic import scenario_traffic
 from planner.serving.users import with_waiting_users
 from planner.sizing.cost import price_basis, tier_usd_per_hour
 from planner.sizing.limits import target_value
@@ -119,7 +120,7 @@ def option(scenario: Scenario, deployment: Deployment, size_bytes: Mapping[str, 
         prefill_accelerators=accelerators,
         usd_per_hour=_usd_per_hour(sized, deployment, accelerators),
         meets_targets=held,
-        on_edge=on_edge(plant, state),
+        on_edge=held and on_edge(plant, state),
     )
 
 
@@ -133,9 +134,12 @@ def _lasts(role: Role, plant: Plant) -> bool:
 
 
 def _holds(scenario: Scenario, deployment: Deployment) -> bool:
-    prediction = predict(scenario, deployment, with_intervals=False)
-    prediction = with_waiting_users(prediction, scenario, deployment)
-    return all(target_value(prediction, each) <= each.limit_s for each in scenario.targets)
+    ends = any(target.metric == "e2e" for target in scenario.targets)
+    found = evaluate_at(scenario, deployment, scenario_traffic(scenario), with_e2e=ends)
+    if np.isfinite(found.ttft_s["mean"]):
+        return all(found.statistic(each.metric, each.statistic) <= each.limit_s for each in scenario.targets)
+    waiting = with_waiting_users(predict(scenario, deployment, with_intervals=False), scenario, deployment)
+    return all(target_value(waiting, each) <= each.limit_s for each in scenario.targets)
 
 
 def prefill_accelerators(role: Role, requests_per_s: float) -> float:

@@ -69,3 +69,10 @@ def test_a_given_deployment_that_misses_is_an_answer(tmp_path: Path, run: Run) -
     answer = run("kv", str(path), "--format", "json")
     assert answer.returncode == 0, answer.stderr
     assert json.loads(answer.stdout)["verdict"] == "infeasible"
+
+
+def test_a_trace_in_place_of_a_scenario_is_said_to_be_one(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "t.jsonl").write_text("{}\n")
+    done = run("kv", str(tmp_path / "t.jsonl"))
+    assert done.returncode == 2
+    assert "t.jsonl is a trace by its name, not a scenario: `planner trace show` has its curve" in done.stderr

@@ -99,7 +99,7 @@ class SharedRanks:
         """Behind a router that spares busy workers: prompts meet that fraction of the decodes that chance has."""
         plain_s = self.gaps.decode_s
         mean_gap_s = np.where(self.stable, plain_s + met * (self.mean_itl_s - plain_s), np.inf)
-        spared = np.where(self.stable, mean_gap_s / self.mean_itl_s, 1.0)
+        spared = np.divide(mean_gap_s, self.mean_itl_s, out=np.ones(mean_gap_s.shape), where=self.stable)
         spread = self.gaps.batch
         gaps = replace(
             self.gaps,

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 EXAMPLE = "docs/examples/qwen3-32b-fp8.yaml"
 RUNS = 7
+IMPORTS = ["-c", "import numpy, scipy.special"]
 
 pytestmark = pytest.mark.slow
 Report = Callable[[str, str, str], None]
@@ -39,7 +40,12 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "
 
 def spent(arguments: Sequence[str]) -> tuple[float, float]:
     """Processor seconds and peak resident bytes of one run."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: compiled once, not at every run
     environment["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "planner-bytecode")
     command = [sys.executable, "-S", "-c", PROBE, sys.executable, *arguments]
@@ -70,9 +76,34 @@ def test_the_version_costs_little_more_than_its_command_line_library(
 
 def test_sizing_costs_little_more_than_its_numerical_libraries(benchmark: BenchmarkFixture, report: Report) -> None:
     size = ["-m", "planner", "size", EXAMPLE]
-    value = once(benchmark, lambda: ratio(size, ["-c", "import numpy, scipy.special"]))
+    value = once(benchmark, lambda: ratio(size, IMPORTS))
     report("planner size / import numpy, scipy.special", f"{value:.2f}", "3")
     assert value <= 3.0
+
+
+@pytest.mark.parametrize(("command", "most"), [(("check", "-q"), 4.0), (("whatif",), 8.0)], ids=lambda item: str(item))
+def test_commands_of_many_plans(
+    benchmark: BenchmarkFixture, report: Report, command: tuple[str, ...], most: float
+) -> None:
+    """A second for the hook and two for `whatif`, where the libraries take a quarter of one."""
+    ours = ["-m", "planner", *command, EXAMPLE]
+    value = once(benchmark, lambda: ratio(ours, IMPORTS))
+    report(f"planner {command[0]} / import numpy, scipy.special", f"{value:.2f}", f"{most:g}")
+    assert value <= most
+
+
+def test_whole_searches_of_small_questions(benchmark: BenchmarkFixture, report: Report) -> None:
+    """A tenth of a second each, two hundred in 20 s, where the libraries take a quarter of one."""
+    code = """
+import small_scenarios as small
+from planner import sizing
+for number in range(20):
+    sizing.size(small.scenario((small.boxes_of(2),), requests_per_s=10.0 + 7.0 * number))
+"""
+    once_each, again = ["-c", code], ["-c", code.replace("range(20)", "range(1)")]
+    value = once(benchmark, lambda: (ratio(once_each, IMPORTS) - ratio(again, IMPORTS)) / 19.0)
+    report("one search of a small question / import numpy, scipy.special", f"{value:.2f}", "0.4")
+    assert value <= 0.4
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

@@ -19,7 +19,7 @@ from planner.serving.doubts import Mark, worst
 from planner.serving.outcome import Outcome
 from planner.serving.role import Role
 from planner.serving.shared_doubts import Doubts, bends, doubts
-from planner.serving.statistics import LEVELS, over_windows, statistics, stay_atoms
+from planner.serving.statistics import LEVELS, over_windows, statistics, stay_atoms, with_stay
 
 ROUTER_NOTE = (
     "the router goes by requests in flight and hardly sees which replica has prompts waiting; one that goes by waiting "
@@ -27,7 +27,7 @@ ROUTER_NOTE = (
 )
 
 
-def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: bool = True) -> Outcome:
+def outcome(role: Role, mode: Mode, replicas: int, max_batch: int) -> Outcome:
     """One colocated deployment under load."""
     traffic = role.traffic
     pool = colocated_law(role, mode, np.array([float(role.token_budget)]), np.array([float(replicas)]))
@@ -38,12 +38,8 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         return _saturated(pool, chained)
     mean_itl_s = float(pool.mean_itl_s[0, 0])
     own_s, shift_s = pool.own_s[0, 0], float(pool.shift_s[0, 0])
-    joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
     per_step = traffic.step_tokens
     pace_quantile_s = _pace_quantile(pool)
-    paces_s = stay_atoms(mean_itl_s, pace_quantile_s) / per_step
-    stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
-    e2e_s = (joint_s[:, None] + stay_s).ravel()
     wait = pool.waits[0]
 
     def total_s(atoms: Floats, weights: Floats, q: Floats | float) -> Floats:
@@ -60,15 +56,16 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         "ttft_s": lambda q: float(total_s(own_s, traffic.input_weights, q)),
         "itl_s": gap_s,
     }
-    latencies = {
-        "ttft_s": total(own_s, traffic.input_weights),
-        "itl_s": statistics(mean_itl_s, map(gap_s, LEVELS)),
-        "tpot_s": statistics(mean_itl_s / per_step, (pace_quantile_s(q) / per_step for q in LEVELS)),
-        "e2e_s": total(e2e_s, np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)) if with_e2e else {},
-    }
+
+    def end_to_end() -> dict[str, float]:
+        first_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
+        return total(*with_stay(first_s, traffic, stay_atoms(mean_itl_s, pace_quantile_s) / per_step))
+
     seen = doubts(pool)
     return Outcome(
-        **latencies,
+        ttft_s=total(own_s, traffic.input_weights),
+        itl_s=statistics(mean_itl_s, map(gap_s, LEVELS)),
+        tpot_s=statistics(mean_itl_s / per_step, (pace_quantile_s(q) / per_step for q in LEVELS)),
         ttft_parts_s=_ttft_parts(pool),
         step_parts_s=_step_parts(pool),
         prefill=None,
@@ -77,7 +74,8 @@ def outcome(role: Role, mode: Mode, replicas: int, max_batch: int, with_e2e: boo
         prefill_time_fraction=_prefill_fraction(pool),
         notes=_notes(pool, seen),
         chained=chained,
-        read_bands=lambda: formula_bands(mode, latencies, wait, seen.gaps, seen.first, seen.pace, seen.edges),
+        read_e2e=end_to_end,
+        read_bands=lambda found: formula_bands(mode, found, wait, seen.gaps, seen.first, seen.pace, seen.edges),
         quantile_s=quantiles,
     )
 
@@ -198,11 +196,11 @@ def _saturated(pool: ColocatedLaw, chained: bool) -> Outcome:
         ttft_s=endless,
         itl_s=endless,
         tpot_s=endless,
-        e2e_s=endless,
         ttft_parts_s={"wait_s": np.inf, "prefill_s": float(role.traffic.input_weights @ role.own_prefill_s)},
         step_parts_s={name: float(np.ravel(value)[0]) for name, value in parts.items()},
         prefill=None,
         decode=state,
         transfer=None,
         chained=chained,
+        read_e2e=lambda: endless,
     )

@@ -39,7 +39,7 @@ def distributions(scenario: Scenario, deployment: Deployment) -> Mapping[str, Di
 
     The levels hold those of `records.PROBABILITY`. Raises FieldError as `predict`.
     """
-    outcome = evaluate_at(scenario, deployment, scenario_traffic(scenario), with_e2e=False)
+    outcome = evaluate_at(scenario, deployment, scenario_traffic(scenario))
     levels = _levels()
     return {
         name: Distribution(1.0 - levels, np.array([quantile_s(float(q)) for q in levels]))

@@ -27,6 +27,7 @@ from planner.serving.statistics import (
     statistics,
     stay_atoms,
     waiting_atoms,
+    with_stay,
 )
 from planner.serving.traffic import Traffic, trace_work
 from planner.serving.transfer import Transfer, transfer
@@ -166,7 +167,6 @@ def outcome(
     decode: Role,
     replicas: tuple[int, int],
     max_batch: int,
-    with_e2e: bool = True,
 ) -> Outcome:
     """One disaggregated deployment under load; `replicas` are (prefill, decode).
 
@@ -180,15 +180,7 @@ def outcome(
     own_s = first.own_s[0] + moved.exposed_s + prefill.fetch_s(replicas[0])
     slots = waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]))
     ttft_atoms = combined(own_s, traffic.input_weights, *slots)
-    joint_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
     per_step = traffic.step_tokens
-    paces_s = stay_atoms(mean_itl_s, lambda q: float(second.pace_quantile_s(q)[0])) / per_step
-    stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
-    e2e_atoms = combined(
-        (joint_s[:, None] + stay_s).ravel(),
-        np.repeat(traffic.joint_weights / paces_s.size, paces_s.size),
-        *waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]), 4),
-    )
 
     def itl_quantile_s(q: float) -> float:
         return float(second.itl_quantile_s(q)[0])
@@ -196,12 +188,15 @@ def outcome(
     def ttft_quantile_s(q: float) -> float:
         return float(total_quantile_s(first.wait, *ttft_atoms, q)[0]) + shift_s
 
-    latencies = {
-        "ttft_s": _sum_statistics(first, ttft_atoms, shift_s),
-        "itl_s": statistics(mean_itl_s, map(itl_quantile_s, LEVELS)),
-        "tpot_s": statistics(mean_itl_s / per_step, (float(second.pace_quantile_s(q)[0]) / per_step for q in LEVELS)),
-        "e2e_s": _sum_statistics(first, e2e_atoms, shift_s) if with_e2e else {},
-    }
+    def pace_quantile_s(q: float) -> float:
+        return float(second.pace_quantile_s(q)[0])
+
+    def end_to_end() -> dict[str, float]:
+        first_s = traffic.at_inputs(traffic.joint_input_tokens, own_s)
+        atoms = with_stay(first_s, traffic, stay_atoms(mean_itl_s, pace_quantile_s) / per_step)
+        slots = waiting_atoms(float(second.wait_probability[0]), float(second.wait_mean_s[0]), 4)
+        return _sum_statistics(first, combined(*atoms, *slots), shift_s)
+
     state = _decode_state(second, _staging_tokens(moved, traffic, replicas[1]))
     parts_s = _step_parts(decode, mean_batch)
     attention = parts_s["attention_decode_s"] / sum(parts_s.values())
@@ -209,16 +204,16 @@ def outcome(
     ranks = _ranks_mark(first)
     gaps, high = (state.trust, state.trust_reason), dict.fromkeys(("p90", "p95", "p99", "p99_9"), spread)
     return Outcome(
-        ttft_s=latencies["ttft_s"],
-        itl_s=latencies["itl_s"],
-        tpot_s=latencies["tpot_s"],
-        e2e_s=latencies["e2e_s"],
+        ttft_s=_sum_statistics(first, ttft_atoms, shift_s),
+        itl_s=statistics(mean_itl_s, map(itl_quantile_s, LEVELS)),
+        tpot_s=statistics(mean_itl_s / per_step, (pace_quantile_s(q) / per_step for q in LEVELS)),
         ttft_parts_s=_ttft_parts(first, second, moved) | prefill.fetch_part_s(replicas[0]),
         step_parts_s=parts_s,
         prefill=_prefill_state(first),
         decode=state,
         transfer=_transfer_state(moved, traffic, replicas[1]),
-        read_bands=lambda: formula_bands("disaggregated", latencies, first.wait, gaps, ranks, spread, high),
+        read_e2e=end_to_end,
+        read_bands=lambda found: formula_bands("disaggregated", found, first.wait, gaps, ranks, spread, high),
         quantile_s={"ttft_s": ttft_quantile_s, "itl_s": itl_quantile_s},
     )
 

@@ -8,17 +8,21 @@ from functools import cached_property
 
 from planner.records import FormulaBand, Note, PoolState, TransferState
 
+Latencies = Mapping[str, Mapping[str, float]]
 Bands = Mapping[str, Mapping[str, FormulaBand]]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One deployment at one factor on its step times. Statistics are keyed by records.STATISTICS."""
+    """One deployment at one factor on its step times. Statistics are keyed by records.STATISTICS.
+
+    End-to-end times cost as much as all else, and few deployments are asked for them or for bands: `read_e2e` and
+    `read_bands`, of the four latencies, are called then.
+    """
 
     ttft_s: Mapping[str, float]
     itl_s: Mapping[str, float]
     tpot_s: Mapping[str, float]
-    e2e_s: Mapping[str, float]
     ttft_parts_s: Mapping[str, float]
     step_parts_s: Mapping[str, float]
     prefill: PoolState | None
@@ -27,13 +31,20 @@ class Outcome:
     prefill_time_fraction: float = 0.0
     notes: tuple[Note, ...] = ()
     chained: bool = False  # a shared pool whose steps bend: by the chain of its steps
-    read_bands: Callable[[], Bands] = field(default=dict, compare=False, repr=False)  # for few, so where asked for
+    read_e2e: Callable[[], Mapping[str, float]] = field(default=dict, compare=False, repr=False)
+    read_bands: Callable[[Latencies], Bands] = field(default=lambda _: {}, compare=False, repr=False)
     # "ttft_s" and "itl_s" -> the time that a share of requests or of tokens stays within; empty where nothing settles
     quantile_s: Mapping[str, Callable[[float], float]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
+    def e2e_s(self) -> Mapping[str, float]:
+        return self.read_e2e()
+
+    @cached_property
     def formula_bands(self) -> Bands:
-        return self.read_bands()
+        latencies = {"ttft_s": self.ttft_s, "itl_s": self.itl_s, "tpot_s": self.tpot_s, "e2e_s": self.e2e_s}
+        return self.read_bands(latencies)
 
     def statistic(self, metric: str, name: str) -> float:
-        return {"ttft": self.ttft_s, "itl": self.itl_s, "tpot": self.tpot_s, "e2e": self.e2e_s}[metric][name]
+        found: Mapping[str, float] = getattr(self, f"{metric}_s")
+        return found[name]

@@ -74,20 +74,15 @@ def predict(
     )
 
 
-def evaluate_at(
-    scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float = 1.0, with_e2e: bool = True
-) -> Outcome:
-    """One evaluation with every step time scaled by `step_factor`.
-
-    End-to-end times cost as much as all else; without `with_e2e` they are left out.
-    """
+def evaluate_at(scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float = 1.0) -> Outcome:
+    """One evaluation with every step time scaled by `step_factor`."""
     prefill, decode = bound_roles(scenario, deployment, load, step_factor)
     batch = _batch(decode, deployment.decode)
     if deployment.prefill is None:
-        result = colocated_outcome.outcome(decode, deployment.mode, deployment.decode.replicas, batch, with_e2e)
+        result = colocated_outcome.outcome(decode, deployment.mode, deployment.decode.replicas, batch)
     else:
         replicas = (deployment.prefill.replicas, deployment.decode.replicas)
-        result = disaggregated.outcome(scenario, load, prefill, decode, replicas, batch, with_e2e)
+        result = disaggregated.outcome(scenario, load, prefill, decode, replicas, batch)
     check_outcome(result, prefill, decode)
     return result
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from planner.records import PROBABILITY, Floats
+from planner.serving.traffic import Traffic
 
 LEVELS = np.array(list(PROBABILITY.values()))  # of the quantiles among records.STATISTICS
 STAY_LEVELS = 8
@@ -41,6 +42,12 @@ def stay_atoms(mean_s: float, quantile: Callable[[float], float]) -> Floats:
     values = np.array([quantile(float(level)) for level in levels])
     total = float(values.mean())
     return values * (mean_s / total) if np.isfinite(total) and total > 0.0 else np.full(STAY_LEVELS, mean_s)
+
+
+def with_stay(first_s: Floats, traffic: Traffic, paces_s: Floats) -> tuple[Floats, Floats]:
+    """Atoms and weights of first tokens and all that follow, of every kind of request at equally likely paces [s]."""
+    stay_s = np.maximum(traffic.joint_output_tokens - 1.0, 0.0)[:, None] * paces_s
+    return (first_s[:, None] + stay_s).ravel(), np.repeat(traffic.joint_weights / paces_s.size, paces_s.size)
 
 
 def over_windows(means: Floats, variances: Floats, weights: Floats) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from planner.sizing.resilience import (
     without,
     worker_weights_bytes,
 )
-from planner.sizing.targets import needs_e2e, violation
+from planner.sizing.targets import violation
 
 _COPIES = {"host-dram": "copy in host DRAM", "local-ssd": "copy on local SSD", "pool": "copy in a pool"}
 
@@ -69,7 +69,7 @@ class _Fleet:
         self.scenario, self.deployment, self.basis = scenario, deployment, basis
         self.load: Traffic = scenario_traffic(scenario)
         self.reliability = reliability_of(scenario)
-        self.outcome = evaluate_at(scenario, deployment, self.load, with_e2e=needs_e2e(scenario))
+        self.outcome = evaluate_at(scenario, deployment, self.load)
         self.roles: dict[str, Role] = {
             name: build_role(scenario, self.load, name, pool, scenario.accelerator(pool.accelerator))
             for name, pool in named_pools(deployment)
@@ -111,7 +111,7 @@ class _Fleet:
     def after(self, scenario: Scenario, deployment: Deployment) -> tuple[Outcome | None, bool, str]:
         """Evaluation once things have settled, whether it holds, and why there is none."""
         try:
-            outcome = evaluate_at(scenario, deployment, scenario_traffic(scenario), with_e2e=needs_e2e(scenario))
+            outcome = evaluate_at(scenario, deployment, scenario_traffic(scenario))
         except FieldError as error:
             return None, False, error.message
         return outcome, violation(scenario, outcome) <= 1.0, ""

@@ -34,7 +34,7 @@ from planner.sizing.candidates import (
 from planner.sizing.cost import budgets_used, ranked_usd_per_hour, worker_usd_per_hour
 from planner.sizing.plan import planned
 from planner.sizing.resilience import with_spares
-from planner.sizing.targets import needs_e2e, violation
+from planner.sizing.targets import violation
 
 MOVED = {"ttft": ("ttft", "e2e"), "itl": ("itl", "tpot", "e2e")}  # a latency, and the targets that move with it
 FACTORS = (0.3, 0.42, 0.55, 0.7, 0.85, 1.2, 1.5, 2.0, 3.0)  # of the plan's own P99
@@ -167,7 +167,7 @@ def _point(scenario: Scenario, load: Traffic, deployment: Deployment, basis: str
 
 
 def _evaluated(scenario: Scenario, load: Traffic, bought: Deployment, basis: str) -> FrontPoint:
-    outcome = evaluate_at(scenario, bought, load, with_e2e=needs_e2e(scenario))
+    outcome = evaluate_at(scenario, bought, load)
     used = budgets_used(scenario, bought, basis, outcome.prefill_time_fraction, outcome.decode.mean_batch)
     holds = max(violation(scenario, outcome), *(share for share, _ in used), 0.0) <= 1.0
     return FrontPoint(bought, outcome, ranked_usd_per_hour(scenario, bought, basis), holds)

@@ -33,6 +33,7 @@ from planner.sizing.limits import LOST, limits
 from planner.sizing.resilience import named_pools, resilience, with_spares
 from planner.sizing.reuse import resolved, sized, with_states
 from planner.sizing.search import Candidate, Found
+from planner.sizing.targets import violation
 from planner.sizing.tco import price_flips, priced
 from planner.sizing.tier_choice import chosen
 
@@ -233,7 +234,7 @@ def _judged(scenario: Scenario, load: Traffic, candidate: Candidate) -> Judged |
         outcome = evaluate_at(scenario, candidate.deployment, load)
     except FieldError:
         return None
-    return Judged(candidate, outcome, max(candidate.over_budget, _violation(scenario, outcome), _overload(outcome)))
+    return Judged(candidate, outcome, max(candidate.over_budget, violation(scenario, outcome), _overload(outcome)))
 
 
 def _trimmed(scenario: Scenario, load: Traffic, best: Judged, basis: str) -> Judged:
@@ -265,10 +266,6 @@ def _resized(scenario: Scenario, load: Traffic, best: Judged, name: str, replica
     usd = ranked_usd_per_hour(scenario, bought, basis)
     candidate = replace(best.candidate, deployment=changed, usd_per_hour=usd, accelerators=bought.accelerators)
     return _judged(scenario, load, candidate)
-
-
-def _violation(scenario: Scenario, outcome: Outcome) -> float:
-    return max((outcome.statistic(t.metric, t.statistic) / t.limit_s for t in scenario.targets), default=0.0)
 
 
 def _overload(outcome: Outcome) -> float:

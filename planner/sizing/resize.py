@@ -13,7 +13,7 @@ from planner.serving.traffic import Traffic
 from planner.sizing import colocated
 from planner.sizing.candidates import batch_caps, decode_columns, prefill_columns
 from planner.sizing.search import Candidate, pair
-from planner.sizing.targets import needs_e2e, violation
+from planner.sizing.targets import violation
 
 TRIED = 6  # candidates of a resizing that are evaluated before it is given up
 
@@ -33,7 +33,7 @@ def resized(
         if candidate.violation > 1.0:
             break
         try:
-            outcome = evaluate_at(scenario, candidate.deployment, load, step_factor, needs_e2e(scenario))
+            outcome = evaluate_at(scenario, candidate.deployment, load, step_factor)
         except FieldError:
             continue
         if violation(scenario, outcome) <= 1.0:

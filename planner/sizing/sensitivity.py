@@ -20,7 +20,6 @@ from planner.sizing.failures import Failure, failures
 from planner.sizing.limits import decode_name
 from planner.sizing.resilience import with_spares
 from planner.sizing.resize import resized
-from planner.sizing.targets import needs_e2e
 from planner.sizing.variables import VARIABLES, Setting, Variable
 
 PRECISION = 0.008  # of the value at which a plan breaks
@@ -178,7 +177,7 @@ class _Study:
         scenario = setting.scenario
         load = scenario_traffic(scenario)
         try:
-            return evaluate_at(scenario, deployment, load, setting.step_factor, needs_e2e(scenario)), ""
+            return evaluate_at(scenario, deployment, load, setting.step_factor), ""
         except FieldError as error:
             return None, error.message
 

@@ -6,11 +6,6 @@ from planner.records import Scenario
 from planner.serving.outcome import Outcome
 
 
-def needs_e2e(scenario: Scenario) -> bool:
-    """Whether end-to-end times are asked for at all."""
-    return any(target.metric == "e2e" for target in scenario.targets)
-
-
 def violation(scenario: Scenario, outcome: Outcome) -> float:
     """Largest value / limit over the targets; at most 1 holds."""
     return max((outcome.statistic(t.metric, t.statistic) / t.limit_s for t in scenario.targets), default=0.0)

@@ -134,8 +134,7 @@ def _lasts(role: Role, plant: Plant) -> bool:
 
 
 def _holds(scenario: Scenario, deployment: Deployment) -> bool:
-    ends = any(target.metric == "e2e" for target in scenario.targets)
-    found = evaluate_at(scenario, deployment, scenario_traffic(scenario), with_e2e=ends)
+    found = evaluate_at(scenario, deployment, scenario_traffic(scenario))
     if np.isfinite(found.ttft_s["mean"]):
         return all(found.statistic(each.metric, each.statistic) <= each.limit_s for each in scenario.targets)
     waiting = with_waiting_users(predict(scenario, deployment, with_intervals=False), scenario, deployment)

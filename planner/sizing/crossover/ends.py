@@ -15,7 +15,7 @@ from planner.sizing import changes, search
 from planner.sizing.cost import ranked_usd_per_hour
 from planner.sizing.crossover.causes import lead_log2
 from planner.sizing.crossover.evaluate import evaluate_cells
-from planner.sizing.crossover.map import cells_over
+from planner.sizing.crossover.map import RATIO_ERROR_FACTOR, cells_over
 from planner.sizing.crossover.pools import Bought
 from planner.sizing.resilience import with_spares
 from planner.sizing.resize import resized
@@ -58,7 +58,7 @@ def ends(
     """
     guesses = _guesses(scenario, basis, lead)
     if not _can_apply(scenario):
-        return tuple(guess for guess, _ in guesses)
+        return tuple(guess for guess, _ in guesses[:MOST_SHOWN])
     found: list[End] = []
     left, to_confirm = MOST_SIZED, MOST_CONFIRMED
     for guess, near in guesses:
@@ -113,7 +113,10 @@ def _guesses(scenario: Scenario, basis: str, lead: float) -> list[tuple[End, lis
     for index, (row, (name, (now, unit))) in enumerate(
         zip(lead_log2(bought).reshape(-1, count), present.items(), strict=True)
     ):
-        anchored = row + (lead - row[POINTS] if np.isfinite(row[POINTS]) else 0.0)
+        off = lead - float(row[POINTS])
+        if not (abs(off) <= np.log2(RATIO_ERROR_FACTOR) or _can_apply(scenario)):
+            continue  # a map that is so far off now says nothing about elsewhere
+        anchored = row + (off if np.isfinite(off) else 0.0)
         for side in (1, -1):
             change = _first_change(anchored[POINTS::side] * np.sign(lead), now * steps[POINTS::side])
             if change is not None:

@@ -10,6 +10,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Small matrices: threads of the array library cost more than they bring.
+export OPENBLAS_NUM_THREADS ?= 1
+
 .PHONY: demo test test-slow bench lint docs fit accuracy gallery confirm clean
 
 demo: $(VENV)/installed

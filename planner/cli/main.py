@@ -14,11 +14,16 @@ from planner import __version__
 OK, INPUT, BUG, INTERRUPTED = 0, 2, 3, 130
 _GARBAGE_EVERY = 500_000  # objects; Python's 700 spend a tenth of a command on looking through catalogs that stay
 
+# Our matrices are small: threads of the array library cost more than they bring. Read when it is first loaded.
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
 
 def main() -> int:
     """Run the command line and return its exit code."""
     arguments = sys.argv[1:]
     _open_streams()
+    for name in ONE_THREAD:
+        os.environ.setdefault(name, "1")
     try:
         if arguments in (["--version"], ["-V"]):  # answered before the command line library is loaded
             if sys.stdout is not None:

@@ -11,8 +11,6 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-
 
 def usable_cores() -> int:
     """Cores that this process may use."""
@@ -38,8 +36,6 @@ def answers(
     if min(jobs, len(items)) < 2:
         yield from map(work, items)
         return
-    for name in ONE_THREAD:  # processes share the cores already; read when the array library is first loaded
-        os.environ.setdefault(name, "1")
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import active_children, get_context
 

@@ -251,7 +251,7 @@ def _left(cells: Cells, came: NDArray[np.complex128], by_steps: Floats, full: Fl
         if some < _NEVER:
             break
         before, left = left, np.append(rest / some, np.zeros(cells.read))
-        moved = float(np.abs(left - before).sum())
+        moved = some * float(np.abs(left - before).sum())  # it counts as often as chunks are full
         if moved <= close:
             break
         close = max(close, _NEARLY * moved)

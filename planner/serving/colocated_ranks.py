@@ -98,8 +98,9 @@ class SharedRanks:
     def sparing(self, met: Floats) -> SharedRanks:
         """Behind a router that spares busy workers: prompts meet that fraction of the decodes that chance has."""
         plain_s = self.gaps.decode_s
-        mean_gap_s = np.where(self.stable, plain_s + met * (self.mean_itl_s - plain_s), np.inf)
-        spared = np.divide(mean_gap_s, self.mean_itl_s, out=np.ones(mean_gap_s.shape), where=self.stable)
+        lone_gap_s = np.where(self.stable, self.mean_itl_s, plain_s)
+        mean_gap_s = plain_s + met * (lone_gap_s - plain_s)
+        spared = mean_gap_s / lone_gap_s
         spread = self.gaps.batch
         gaps = replace(
             self.gaps,
@@ -110,7 +111,7 @@ class SharedRanks:
         return replace(
             self,
             mean_batch=self.mean_batch * spared,
-            mean_itl_s=mean_gap_s,
+            mean_itl_s=np.where(self.stable, mean_gap_s, np.inf),
             mixed_share=prudent(met) * self.mixed_share,
             gaps=gaps,
         )

@@ -342,3 +342,13 @@ def test_every_report_keeps_to_the_width_and_to_ascii(
     done = run(command[0], "s.yaml", *command[1:], COLUMNS=str(width), PYTHONIOENCODING="ascii", TERM="dumb")
     assert done.returncode in (0, 1) and done.stdout.isascii() and "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= max(width, 80)
+
+
+def test_small_matrices_keep_to_one_thread_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    from planner.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["planner", "--version"])
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert main.main() == 0
+    assert (os.environ["OPENBLAS_NUM_THREADS"], os.environ["OMP_NUM_THREADS"]) == ("1", "3")

@@ -105,6 +105,7 @@ def compare(scenario: Scenario) -> Comparison:
     contenders = tuple(_contender(scenario, found, name) for name in ARCHITECTURES)
     ranked = sorted((one for one in contenders if one.feasible), key=_rank)
     best, second = (ranked[0] if ranked else None), (ranked[1] if len(ranked) > 1 else None)
+    leaders = [one.deployment for one in (best, _rival(ranked)) if one is not None]
     lead = _lead_log2(contenders) if scenario.speculation is None else None  # the arrays over cells know no drafts
     rests_on = causes(scenario, basis, lead) if lead else ()
     return Comparison(
@@ -116,7 +117,7 @@ def compare(scenario: Scenario) -> Comparison:
         advantage_fraction=max(second.cost / best.cost - 1.0, 0.0) if best and second else None,
         reason=_reason(contenders, best, _rival(ranked) or second, rests_on),
         causes=rests_on,
-        ends=ends(scenario, basis, lead, [one.deployment for one in ranked], family_usd) if lead else (),
+        ends=ends(scenario, basis, lead, leaders, family_usd) if lead else (),
     )
 
 

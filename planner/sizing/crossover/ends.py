@@ -52,7 +52,7 @@ def ends(
 ) -> tuple[End, ...]:
     """Where the family that leads now stops leading, nearest first; at most one end up and one down per quantity.
 
-    `lead` is log2 of one pool's cost over two pools', now; `plans` are those that were compared. A map guesses; there
+    `lead` is log2 of one pool's cost over two pools', now; `plans` are the best of either family. A map guesses; there
     these plans and the map's own are sized anew, and the nearest ends are confirmed by `in_full`. Ends that this does
     not find are left out. Raises FieldError as `evaluate_cells`.
     """

@@ -127,11 +127,10 @@ _MOST_TRIED = 40
 
 def described(deployment: Deployment) -> str:
     """A deployment in the words of the report."""
-    names = ("prefill", "decode") if deployment.prefill else ("colocated",)
     return ", ".join(
         f"{name} {pool.replicas} x "
         + " ".join(f"{key} {getattr(pool, key)}" for key in ("tp", "ep", "dp") if getattr(pool, key) > 1 or key == "tp")
-        for name, pool in zip(names, deployment.pools, strict=True)
+        for name, pool in deployment.named_pools.items()
     )
 
 

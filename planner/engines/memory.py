@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from planner.records import MemoryRule
+from planner.records import MemoryRule, RoleName
 
 MIB = 2.0**20
-RoleName = Literal["prefill", "decode", "colocated"]
 _LARGEST_GRAPH_BATCH = 512
 _PREFILL_GRAPHS = 58  # sizes captured up to 8,192 tokens
 _LARGE_MEMORY = 61440 * MIB

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import log2
 
-from planner.engines.memory import RoleName
 from planner.records import (
     Accelerator,
     Deployment,
@@ -22,6 +21,7 @@ from planner.records import (
     ModelShape,
     Pool,
     RecurrentMixer,
+    RoleName,
     SoftmaxAttention,
 )
 from planner.shapes import ranks

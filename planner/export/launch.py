@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any, Literal
 
-from planner.engines.memory import RoleName
 from planner.export.flags import Flag, flag
-from planner.records import DECODE_TOKEN_BUDGET
+from planner.records import DECODE_TOKEN_BUDGET, RoleName
 
 Document = Mapping[str, Any]
 Connector = Literal["nixl", "mooncake", "lmcache"]

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 from importlib.resources import files
 
-from planner.engines.memory import RoleName
 from planner.export import sglang, vllm
 from planner.export.flags import Flag
 from planner.export.launch import Launch, Worker
+from planner.records import RoleName
 
 ROUTER_PORT = 8000
 PORTS: dict[RoleName, int] = {"prefill": 8100, "decode": 8200, "colocated": 8100}

@@ -62,6 +62,7 @@ from planner.records.question import (
     OwnCosts,
     Pool,
     Reliability,
+    RoleName,
     Router,
     Scenario,
     Speculation,

@@ -18,6 +18,7 @@ METRICS = ("ttft", "itl", "tpot", "e2e")
 ROUTERS = ("least-outstanding", "queue-aware")
 Router = Literal["least-outstanding", "queue-aware"]
 Mode = Literal["disaggregated", "colocated-chunked", "colocated-whole-prompt"]
+RoleName = Literal["prefill", "decode", "colocated"]  # what a pool does
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,19 @@ class Deployment:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        return (self.decode,) if self.prefill is None else (self.prefill, self.decode)
+        return tuple(self.named_pools.values())
+
+    @property
+    def named_pools(self) -> dict[RoleName, Pool]:
+        """The pools by what they do, the one that prefills first."""
+        if self.prefill is None:
+            return {"colocated": self.decode}
+        return {"prefill": self.prefill, "decode": self.decode}
+
+    @property
+    def decode_name(self) -> RoleName:
+        """What the pool `decode` does."""
+        return "colocated" if self.prefill is None else "decode"
 
     @property
     def accelerators(self) -> int:

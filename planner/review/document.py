@@ -28,6 +28,7 @@ from planner.records import (
     PoolState,
     Prediction,
     Resilience,
+    RoleName,
     Scenario,
     TierState,
 )
@@ -147,20 +148,13 @@ def _plan(answer: _Answer) -> Document:
         "usd_per_hour": answer.money.usd_per_hour,
         "price_basis": answer.money.basis or None,
     }
-    if deployment.prefill is not None:
-        budget = deployment.prefill.token_budget or answer.scenario.engine.token_budget
-        result["prefill"] = _pool(deployment.prefill) | _load(prediction.prefill) | {"token_budget": budget}
-        result["decode"] = _pool(deployment.decode) | _load(prediction.decode) | _batch(deployment, prediction)
-        if deployment.decode.token_budget:
-            result["decode"]["token_budget"] = deployment.decode.token_budget
-    else:
-        budget = deployment.decode.token_budget or answer.scenario.engine.token_budget
-        result["colocated"] = (
-            _pool(deployment.decode)
-            | _load(prediction.decode)
-            | _batch(deployment, prediction)
-            | {"token_budget": budget}
-        )
+    for name, pool in deployment.named_pools.items():
+        held = _pool(pool) | _load(_state(prediction, name))
+        if name != "prefill":
+            held |= {"max_batch": pool.max_batch or None, "mean_batch": prediction.decode.mean_batch}
+        if name != "decode" or pool.token_budget:
+            held["token_budget"] = pool.token_budget or answer.scenario.engine.token_budget
+        result[name] = held
     return result
 
 
@@ -178,20 +172,17 @@ def _pool(pool: Pool) -> Document:
 
 def pools_document(deployment: Deployment) -> Document:
     """The pools of a deployment by name, without what load does to them."""
-    named = {"prefill": deployment.prefill, "decode": deployment.decode}
-    if deployment.prefill is None:
-        named = {"colocated": deployment.decode}
-    return {name: _pool(pool) for name, pool in named.items() if pool is not None}
+    return {name: _pool(pool) for name, pool in deployment.named_pools.items()}
+
+
+def _state(prediction: Prediction, name: RoleName) -> PoolState | None:
+    return prediction.prefill if name == "prefill" else prediction.decode
 
 
 def _load(state: PoolState | None) -> Document:
     if state is None:
         return {"utilization": None, "trust": None, "trust_reason": None}
     return {"utilization": state.utilization, "trust": state.trust, "trust_reason": state.trust_reason or None}
-
-
-def _batch(deployment: Deployment, prediction: Prediction) -> Document:
-    return {"max_batch": deployment.decode.max_batch or None, "mean_batch": prediction.decode.mean_batch}
 
 
 def _prediction(answer: _Answer) -> Document:
@@ -234,8 +225,11 @@ def _bare(parts: Mapping[str, float], suffix: str) -> dict[str, float]:
 
 
 def _memory(answer: _Answer) -> Document:
-    loaded = _pools(answer.deployment, answer.prediction)
-    return {name: _memory_parts(answer.scenario, pool, state) for name, pool, state in loaded}
+    return {
+        name: _memory_parts(answer.scenario, pool, state)
+        for name, pool in answer.deployment.named_pools.items()
+        if (state := _state(answer.prediction, name))
+    }
 
 
 def _memory_parts(scenario: Scenario, pool: Pool, state: PoolState) -> Document:
@@ -243,15 +237,6 @@ def _memory_parts(scenario: Scenario, pool: Pool, state: PoolState) -> Document:
     parts = {name: size for name, size in _bare(state.memory_bytes, "_bytes").items() if name != "free"}
     parts["free"] = max(capacity_bytes - sum(parts.values()), 0.0)  # the sum may pass by rounding
     return {"capacity_bytes": capacity_bytes, **{f"{name}_bytes": size for name, size in parts.items()}}
-
-
-def _pools(deployment: Deployment, prediction: Prediction) -> list[tuple[str, Pool, PoolState]]:
-    if deployment.prefill is None:
-        return [("colocated", deployment.decode, prediction.decode)]
-    pools = [("decode", deployment.decode, prediction.decode)]
-    if prediction.prefill is not None:
-        pools.insert(0, ("prefill", deployment.prefill, prediction.prefill))
-    return pools
 
 
 def _kv(scenario: Scenario, prediction: Prediction | None) -> Document:

@@ -113,9 +113,6 @@ def _engine(scenario: Scenario, deployment: Deployment | None) -> Document:
 
 def _applied(scenario: Scenario, deployment: Deployment) -> Document:
     """Per pool, the constants as they apply to this model on its accelerator: what the measured groups deviate by."""
-    pools = {"prefill": deployment.prefill, "decode": deployment.decode}
-    if deployment.prefill is None:
-        pools = {"colocated": deployment.decode}
     return {
         name: asdict(
             serving_constants(
@@ -127,7 +124,7 @@ def _applied(scenario: Scenario, deployment: Deployment) -> Document:
                 dp=pool.dp,
             )
         )
-        for name, pool in pools.items()
+        for name, pool in deployment.named_pools.items()
         if pool is not None
     }
 

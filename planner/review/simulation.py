@@ -41,8 +41,7 @@ def simulation_document(plan: Plan, found: Simulation, setting: Setting) -> Docu
         }
         for target in plan.scenario.targets
     ]
-    decode = "decode" if deployment.prefill is not None else "colocated"
-    pools = {decode: _pool(deployment.decode, prediction.decode, found.decode)}
+    pools: Document = {deployment.decode_name: _pool(deployment.decode, prediction.decode, found.decode)}
     if deployment.prefill is not None and prediction.prefill is not None and found.prefill is not None:
         pools = {"prefill": _pool(deployment.prefill, prediction.prefill, found.prefill)} | pools
     return {

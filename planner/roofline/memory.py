@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.engines.memory import Launch, RoleName, kv_pool_bytes, reserve_bytes
-from planner.records import EngineProfile, Experts, Floats, LayerKind
+from planner.engines.memory import Launch, kv_pool_bytes, reserve_bytes
+from planner.records import EngineProfile, Experts, Floats, LayerKind, RoleName
 from planner.roofline.matrices import rank_matrices
 from planner.roofline.worker import Worker
 from planner.shapes import ranks

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from planner.errors import FieldError, raise_every
-from planner.records import Accelerator, Deployment, Note, Pool, Prediction, Scenario, TierState
+from planner.records import Accelerator, Deployment, Note, Pool, Prediction, RoleName, Scenario, TierState
 from planner.serving import colocated_outcome, disaggregated
 from planner.serving.colocated_most import requests_per_s_max
 from planner.serving.guards import check_outcome
 from planner.serving.intervals import Interval, evidence_class, factors, intervals
 from planner.serving.outcome import Outcome
 from planner.serving.refusals import refusals
-from planner.serving.role import Role, RoleName, build_role
+from planner.serving.role import Role, build_role
 from planner.serving.tier_report import tier_states
 from planner.serving.traffic import Traffic, scenario_traffic
 
@@ -102,10 +102,7 @@ def bound_roles(
     scenario: Scenario, deployment: Deployment, load: Traffic, step_factor: float = 1.0
 ) -> tuple[Role, Role]:
     """The workers that prefill and that decode; one and the same when colocated."""
-    pools: dict[RoleName, Pool] = {"colocated": deployment.decode}
-    if deployment.prefill is not None:
-        pools = {"prefill": deployment.prefill, "decode": deployment.decode}
-    placed = {name: (pool, _accelerator(scenario, name, pool)) for name, pool in pools.items()}
+    placed = {name: (pool, _accelerator(scenario, name, pool)) for name, pool in deployment.named_pools.items()}
     raise_every(
         refusals(
             scenario.engine,
@@ -164,8 +161,7 @@ def _notes(scenario: Scenario, deployment: Deployment, middle: Outcome) -> tuple
     evidence = evidence_class(scenario, deployment)
     if evidence in EVIDENCE_NOTES:
         notes.append(Note("caution", EVIDENCE_NOTES[evidence]))
-    named = "decode" if deployment.prefill is not None else "colocated"
-    for name, state in (("prefill", middle.prefill), (named, middle.decode)):
+    for name, state in (("prefill", middle.prefill), (deployment.decode_name, middle.decode)):
         if state is not None and state.trust != "ok":
             way_out = "; `planner simulate` says more" if state.trust == "no closed form" else ""
             notes.append(Note("caution", f"{name} pool: {state.trust_reason}{way_out}"))

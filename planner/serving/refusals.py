@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from planner.engines.memory import RoleName
 from planner.engines.rules import why_not_cache, why_not_mode, why_not_pair, worker_obstacles
 from planner.errors import FieldError
-from planner.records import Accelerator, EngineProfile, Mode, ModelShape, Pool
+from planner.records import Accelerator, EngineProfile, Mode, ModelShape, Pool, RoleName
 from planner.roofline.worker import outside_domain
 
 LOCKSTEP = (

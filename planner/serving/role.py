@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from planner.errors import FieldError, raise_every
 from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
 from planner.queueing.service import single_server_wait_s, weighted_scv
-from planner.records import Accelerator, EngineConstants, Floats, Pool, Scenario
+from planner.records import Accelerator, EngineConstants, Floats, Pool, RoleName, Scenario
 from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import MemoryBudget, memory
 from planner.roofline.steps import PrefillTime, StepTime, decode_s, mixed_s, prefill_s
@@ -24,7 +23,6 @@ from planner.serving.tiers import TierAccess, access, stored_bytes
 from planner.serving.traffic import Traffic
 from planner.shapes.ranks import kv_bytes_per_rank, sequence_kv_bytes
 
-RoleName = Literal["prefill", "decode", "colocated"]
 MEMORY_QUANTILE = 0.999  # share of time the KV pool must hold the batch without preemption (QUEUEING §5)
 RESIDENCE_NODES, RESIDENCE_WEIGHTS = np.polynomial.legendre.leggauss(5)
 

@@ -41,15 +41,9 @@ def half_way_s(requests: Requests) -> float:
     return (float(requests.arrival_s[requests.first]) + float(requests.arrival_s[requests.last - 1])) / 2.0
 
 
-def pools_of(deployment: Deployment) -> dict[str, Pool]:
-    if deployment.prefill is None:
-        return {"colocated": deployment.decode}
-    return {"prefill": deployment.prefill, "decode": deployment.decode}
-
-
 def events_of(deployment: Deployment) -> tuple[str, ...]:
     """What may be asked for, in the words of `--fail`."""
-    pools = pools_of(deployment)
+    pools = deployment.named_pools
     network = [f"{name}-network" for name in pools] if deployment.prefill is not None else []
     return (*pools, f"{list(pools)[-1]}-drain", *network, "cache")
 
@@ -68,7 +62,7 @@ def incident_of(
     if event not in known:
         raise FieldError("--fail", f"{event} is not a pool or part of this deployment; want one of {', '.join(known)}")
     name, _, part = event.partition("-")
-    pools = pools_of(deployment)
+    pools: dict[str, Pool] = dict(deployment.named_pools.items())
     if restore and (part or name == "cache" or name == "prefill"):
         raise FieldError("--restore", f"--fail {event} loses no cache of a request that decodes")
     if event == "cache":

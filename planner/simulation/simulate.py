@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.engines.constants import LOOK_UP_TOKEN_S, serving_constants
-from planner.engines.memory import RoleName
 from planner.engines.rules import why_not
 from planner.errors import FieldError
-from planner.records import Accelerator, Deployment, EngineConstants, Floats, Note, Pool, Scenario
+from planner.records import Accelerator, Deployment, EngineConstants, Floats, Note, Pool, RoleName, Scenario
 from planner.roofline.collectives import LINE_FRACTION, SET_UP_S
 from planner.roofline.guards import step_floor_s
 from planner.roofline.memory import kv_bytes_per_rank_for, memory

@@ -12,9 +12,9 @@ import numpy as np
 
 from planner.engines.rules import why_not_worker
 from planner.errors import FieldError
-from planner.records import PROBABILITY, Accelerator, Floats, Pool, Scenario, Target
+from planner.records import PROBABILITY, Accelerator, Floats, Pool, RoleName, Scenario, Target
 from planner.serving.disaggregated import decode_law, prefill_law, ttft_shift_s
-from planner.serving.role import Role, RoleName, build_role
+from planner.serving.role import Role, build_role
 from planner.serving.traffic import Traffic
 from planner.serving.transfer import exposed_s, transfer_rate
 from planner.shapes.formats import has_experts

@@ -18,11 +18,12 @@ from planner.records import (
     Pool,
     Prediction,
     Provenance,
+    RoleName,
     Scenario,
     TierState,
 )
 from planner.roofline.steps import prefill_s
-from planner.serving.role import Role, RoleName, build_role
+from planner.serving.role import Role, build_role
 from planner.serving.tiers import NETWORK_KINDS, nodes_of
 from planner.serving.traffic import scenario_traffic
 from planner.sizing.tco import cost_lines, spans_nodes

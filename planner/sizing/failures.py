@@ -19,7 +19,6 @@ from planner.serving.traffic import Traffic, scenario_traffic
 from planner.sizing import changes
 from planner.sizing.cost import ranked_usd_per_hour
 from planner.sizing.resilience import (
-    named_pools,
     reliability_of,
     restart_s,
     unit_workers,
@@ -72,9 +71,9 @@ class _Fleet:
         self.outcome = evaluate_at(scenario, deployment, self.load)
         self.roles: dict[str, Role] = {
             name: build_role(scenario, self.load, name, pool, scenario.accelerator(pool.accelerator))
-            for name, pool in named_pools(deployment)
+            for name, pool in deployment.named_pools.items()
         }
-        self.pools: dict[str, Pool] = dict(named_pools(deployment))
+        self.pools: dict[str, Pool] = dict(deployment.named_pools.items())
 
     @property
     def prompts(self) -> str:
@@ -83,7 +82,7 @@ class _Fleet:
 
     @property
     def decodes(self) -> str:
-        return "decode" if self.deployment.prefill is not None else "colocated"
+        return self.deployment.decode_name
 
     def idle_ranks(self, lost_workers: int) -> tuple[float, float]:
         """Ranks that prefill, and how many of them are idle on average, with workers of that pool lost."""

@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from planner.records import Deployment, Limit, Money, Pool, PoolState, Prediction, Resilience, Scenario, Target
+from planner.records import (
+    Deployment,
+    Limit,
+    Money,
+    Pool,
+    PoolState,
+    Prediction,
+    Resilience,
+    RoleName,
+    Scenario,
+    Target,
+)
 from planner.sizing.candidates import MAX_UTILIZATION
 from planner.units import format_availability
 
@@ -81,8 +92,8 @@ def _relax_saturation(deployment: Deployment, prediction: Prediction) -> str:
     return "; ".join(needed)
 
 
-def _pools(deployment: Deployment, prediction: Prediction) -> list[tuple[str, Pool, PoolState]]:
-    pools = [(decode_name(deployment), deployment.decode, prediction.decode)]
+def _pools(deployment: Deployment, prediction: Prediction) -> list[tuple[RoleName, Pool, PoolState]]:
+    pools = [(deployment.decode_name, deployment.decode, prediction.decode)]
     if deployment.prefill is not None and prediction.prefill is not None:
         pools.insert(0, ("prefill", deployment.prefill, prediction.prefill))
     return pools
@@ -172,7 +183,3 @@ def _network(prediction: Prediction) -> Iterator[Limit]:
             "1",
             "faster or more NICs, or an 8-bit KV cache",
         )
-
-
-def decode_name(deployment: Deployment) -> str:
-    return "decode" if deployment.prefill is not None else "colocated"

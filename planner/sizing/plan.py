@@ -30,7 +30,7 @@ from planner.sizing.candidates import LARGEST_STRIDE, MAX_UTILIZATION, candidate
 from planner.sizing.cost import money, price_basis, priced_tiers, ranked_usd_per_hour, tiers_usd_per_hour
 from planner.sizing.explain import does_not_fit, why_it_lost
 from planner.sizing.limits import LOST, limits
-from planner.sizing.resilience import named_pools, resilience, with_spares
+from planner.sizing.resilience import resilience, with_spares
 from planner.sizing.reuse import resolved, sized, with_states
 from planner.sizing.search import Candidate, Found
 from planner.sizing.targets import violation
@@ -106,10 +106,8 @@ class Survey:
         if has_experts(scenario.model) and scenario.workload.arrivals is not None:
             scenario = replace(scenario, notes=(*scenario.notes, Note("info", NO_LOCKSTEP)))
         spared: dict[str, int] = {
-            name: pool.replicas - needed.replicas
-            for (name, pool), (_, needed) in zip(
-                named_pools(deployment), named_pools(best.candidate.deployment), strict=True
-            )
+            name: pool.replicas - best.candidate.deployment.named_pools[name].replicas
+            for name, pool in deployment.named_pools.items()
         }
         return _plan(
             scenario,

@@ -23,10 +23,11 @@ from planner.records import (
     PoolSpare,
     Reliability,
     Resilience,
+    RoleName,
     Scenario,
 )
 from planner.serving.predict import evaluate_at
-from planner.serving.role import Role, RoleName, build_role
+from planner.serving.role import Role, build_role
 from planner.serving.traffic import Traffic
 from planner.sizing.cost import ranked_usd_per_hour
 from planner.sizing.targets import violation
@@ -118,22 +119,16 @@ def with_spares(scenario: Scenario, deployment: Deployment, load: Traffic) -> De
     if scenario.availability is None:
         return deployment
     grown: dict[str, Pool] = {}
-    for name, pool in named_pools(deployment):
+    for name, pool in deployment.named_pools.items():
         more, _ = spare_workers(scenario, _role(scenario, name, pool, load), pool, np.array(float(pool.replicas)))
         grown[name] = replace(pool, replicas=pool.replicas + int(more))
     return _with_pools(deployment, grown)
 
 
-def named_pools(deployment: Deployment) -> list[tuple[RoleName, Pool]]:
-    if deployment.prefill is None:
-        return [("colocated", deployment.decode)]
-    return [("prefill", deployment.prefill), ("decode", deployment.decode)]
-
-
 def without(deployment: Deployment, lost: Mapping[str, int]) -> Deployment:
     """The deployment with so many workers gone from each pool. Raises FieldError where none would be left."""
     left: dict[str, Pool] = {}
-    for name, pool in named_pools(deployment):
+    for name, pool in deployment.named_pools.items():
         if lost.get(name, 0) >= pool.replicas:
             text = f"{lost[name]} workers lost at once are more than the {name} pool of {pool.replicas} can spare"
             raise FieldError("availability.spare", text)
@@ -165,7 +160,7 @@ def resilience(
     degraded = without(deployment, lost)
     outcome = evaluate_at(scenario, degraded, load)
     pools: dict[str, PoolSpare] = {}
-    for name, pool in named_pools(deployment):
+    for name, pool in deployment.named_pools.items():
         role = _role(scenario, name, pool, load)
         per = unit_workers(pool, role.accelerator, asked.domain)
         mtbf_s, out_s, out = _unit(scenario, role, pool, per)
@@ -189,15 +184,15 @@ def resilience(
 def _lost(scenario: Scenario, deployment: Deployment, load: Traffic) -> dict[str, int]:
     """Workers of each pool that may be gone: as asked, or units taken away one by one while the targets hold."""
     asked = scenario.availability
-    pools = named_pools(deployment)
+    pools = deployment.named_pools
     per: dict[str, int] = {
         name: unit_workers(pool, scenario.accelerator(pool.accelerator), asked.domain if asked else "worker")
-        for name, pool in pools
+        for name, pool in pools.items()
     }
     if asked is not None and asked.spare is not None:
-        return {name: asked.spare * per[name] for name, _ in pools}
+        return {name: asked.spare * per[name] for name in pools}
     lost: dict[str, int] = dict.fromkeys(per, 0)
-    for name, pool in pools:
+    for name, pool in pools.items():
         while lost[name] + per[name] < pool.replicas:
             trial = {**lost, name: lost[name] + per[name]}
             if violation(scenario, evaluate_at(scenario, without(deployment, trial), load)) > 1.0:

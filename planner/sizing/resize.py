@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.errors import FieldError
-from planner.records import Deployment, Pool, Scenario
+from planner.records import Deployment, Pool, RoleName, Scenario
 from planner.serving.predict import evaluate_at
-from planner.serving.role import Role, RoleName, build_role
+from planner.serving.role import Role, build_role
 from planner.serving.traffic import Traffic
 from planner.sizing import colocated
 from planner.sizing.candidates import batch_caps, decode_columns, prefill_columns

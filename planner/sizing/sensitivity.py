@@ -17,7 +17,6 @@ from planner.serving.traffic import scenario_traffic
 from planner.sizing import changes
 from planner.sizing.cost import budgets_used, ranked_usd_per_hour
 from planner.sizing.failures import Failure, failures
-from planner.sizing.limits import decode_name
 from planner.sizing.resilience import with_spares
 from planner.sizing.resize import resized
 from planner.sizing.variables import VARIABLES, Setting, Variable
@@ -331,7 +330,7 @@ def _failures(study: _Study) -> Iterator[Case]:
 
 
 def _roles(study: _Study) -> tuple[tuple[str, str], ...]:
-    decode = ("decode", decode_name(study.deployment))
+    decode = ("decode", study.deployment.decode_name)
     return (("prefill", "prefill"), decode) if study.deployment.prefill is not None else (decode,)
 
 

@@ -13,11 +13,11 @@ from planner.errors import FieldError
 from planner.queueing.lockstep import Lockstep
 from planner.queueing.occupancy import batch_for_memory
 from planner.queueing.service import scv_of
-from planner.records import Floats, Pool, Scenario
+from planner.records import Floats, Pool, RoleName, Scenario
 from planner.roofline.steps import decode_s, mixed_s, prefill_s
 from planner.roofline.worker import Worker
 from planner.serving.ranks import prefill_lockstep
-from planner.serving.role import MEMORY_QUANTILE, Role, RoleName, build_role
+from planner.serving.role import MEMORY_QUANTILE, Role, build_role
 from planner.serving.traffic import scenario_traffic
 from planner.sizing.candidates import EQUAL, LARGEST_BATCH, candidates_of, worker_shapes
 from planner.sizing.cost import worker_usd_per_hour

@@ -162,6 +162,11 @@ class ColocatedLaw:
         usable = self.usable[index]
         return role.chunk_work_tokens * float(per_token_s[usable].max() if usable.any() else per_token_s[-1])
 
+    def surely_later(self, q: float, limit_s: float) -> NDArray[np.bool_]:
+        """(C, m): where the q-quantile of TTFT passes the limit even if nobody waits."""
+        late = (self.own_s + self.shift_s[..., None] > limit_s) @ self.role.traffic.input_weights
+        return np.asarray(late > 1.0 - q + 1e-9)
+
     def ttft_quantile_s(self, q: float, asked: NDArray[np.bool_]) -> Floats:
         """(C, m), at the points `asked`; inf elsewhere."""
         return self._ttft(lambda wait, own, weights: total_quantile_s(wait, own, weights, q), asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +39,20 @@ class Block:
         """The cheapest points that meet every limit, at most KEPT_PER_PAIR."""
         violation = np.full(self.violation.shape, np.inf)
         for columns in self._cheapest_first():
-            asked = (self.violation <= 1.0) & columns
+            asked = (self.violation <= 1.0) & columns & ~self._late
             violation[asked] = self._exact(asked)[asked]
             if np.count_nonzero(violation <= 1.0) >= KEPT_PER_PAIR:
                 break
         return self._best(violation) if np.any(violation <= 1.0) else []
+
+    @cached_property
+    def _late(self) -> NDArray[np.bool_]:
+        """Points whose prompts alone take too long, for which no wait need be known."""
+        late = np.zeros(self.violation.shape, dtype=bool)
+        for target in self.late_targets:
+            if target.metric == "ttft" and target.statistic != "mean":
+                late |= self.law.surely_later(PROBABILITY[target.statistic], target.limit_s)
+        return late
 
     def misses(self) -> list[Candidate]:
         """The points that miss their limits by least."""

@@ -10,9 +10,9 @@ import small_scenarios as small
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.records import Deployment, Pool
+from planner.records import Deployment, Mode, Pool
 from planner.serving.colocated import colocated_law
-from planner.serving.predict import evaluate_at
+from planner.serving.predict import bound_roles, evaluate_at
 from planner.serving.role import build_role
 from planner.serving.traffic import traffic
 from planner.simulation.simulate import Setting, simulate
@@ -43,3 +43,17 @@ def test_gaps_beside_cached_prompts_are_those_of_a_simulation() -> None:
     told = evaluate_at(question, deployment, traffic(question.workload))
     assert told.itl_s["mean"] == pytest.approx(seen.statistic("itl", "mean").value, rel=0.12)
     assert told.ttft_s["mean"] == pytest.approx(seen.statistic("ttft", "mean").value, rel=0.12)
+
+
+@pytest.mark.parametrize("mode", ["colocated-chunked", "colocated-whole-prompt"])
+def test_what_is_surely_later_is_later(mode: Mode) -> None:
+    """A wait only adds: where prompts alone pass a limit, TTFT does."""
+    question = small.scenario(requests_per_s=30.0)
+    deployment = small.TOGETHER if mode == "colocated-chunked" else small.WHOLE
+    role, _ = bound_roles(question, deployment, traffic(question.workload))
+    law = colocated_law(role, mode, np.array([512.0, 4096.0]), np.array([4.0, 6.0, 12.0]))
+    known = law.ttft_quantile_s(0.99, law.usable)
+    marked = [law.surely_later(0.99, limit_s) for limit_s in (0.1, 0.2, 0.4, 0.8)]
+    assert any((late & law.usable).any() for late in marked)
+    for late, limit_s in zip(marked, (0.1, 0.2, 0.4, 0.8), strict=True):
+        assert np.all(known[late & law.usable] > limit_s)

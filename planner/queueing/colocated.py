@@ -72,13 +72,14 @@ class _ChunkedEngine:
         packed = tokens / room
         # r = packed + rd (1 - e^(-rate td)) spare with rd = (1 - r td - e u)/td, solved for r; the bound of one
         # partial chunk per prompt never binds, because rd td <= 1
-        mixed = (packed + alone * spare * (1.0 - self.token_s * tokens)) / (1.0 + alone * spare * td)
+        ends = alone * (1.0 - self.token_s * tokens - packed * td) / (1.0 + alone * spare * td)
+        mixed = packed + ends * spare
         share = mixed * td + self.token_s * tokens
         return _ChunkedPoint(
             batch=batch,
             prefill_share=share,
             mixed_per_s=mixed,
-            last_per_s=np.where(spare > 0.0, (mixed - packed) / np.maximum(spare, 1e-300), 0.0),
+            last_per_s=np.where(spare > 0.0, ends, 0.0),
             decode_per_s=np.maximum(0.0, 1.0 - share) / td,
             decode_step_s=td,
             full_step_s=td + self.token_s * room,

@@ -149,7 +149,8 @@ class TabledGaps:
 
     def quantile_s(self, q: float) -> Floats:
         """q-quantile over tokens."""
-        within = 1.0 - (1.0 - float(checked_level(q))) / np.broadcast_to(self.share, self.decode_s.shape)
+        share = np.broadcast_to(np.maximum(self.share, 1e-300), self.decode_s.shape)
+        within = 1.0 - (1.0 - float(checked_level(q))) / share
         rows = self.gaps_s.reshape(-1, self.levels.size)
         found = [np.interp(at, self.levels, row) for at, row in zip(within.ravel(), rows, strict=True)]
         return np.where(within > 0.0, np.reshape(found, self.decode_s.shape), self.decode_s)

@@ -47,7 +47,8 @@ def whole_prompt(
     rate, e = rates / counts, token_s * stretch
     jobs = _affine_jobs(lengths, counts, a, e)
     prefill = rate * jobs.moments[0]
-    token_rate = rate * (outputs - 1.0)
+    steps = outputs - 1.0
+    token_rate = rate * steps
     free = 1.0 - prefill - token_rate * c  # of the time, once prefill and the decode of each token are done
     stable = free > 0.0
     left, rest = np.where(stable, free, 1.0), np.where(stable, 1.0 - prefill, 1.0)
@@ -55,24 +56,25 @@ def whole_prompt(
     for _ in range(PASSES):
         wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * batch), IN_FLIGHT)
         behind = behind_of(wait, jobs)
-        first_s = np.where(stable, behind.chance * behind.mean_s, 0.0)  # before the first decode step
+        # before the first decode step of a request that has one, as means over all decode steps
+        behind_s = np.where(stable, behind.chance * behind.mean_s, 0.0) / np.maximum(steps, 1.0)
         prompts = rate * (np.where(stable, wait.mean_s, 0.0) + jobs.moments[0])
         met = met_fraction(counts, batch + prompts, counted_others)
         longer = 1.0 + met * prefill / rest  # the decode of each token, by the prompts it meets
-        batch = (token_rate * a * longer + rate * met * first_s) / np.where(stable, 1.0 - token_rate * c * longer, 1.0)
+        batch = token_rate * (a * longer + met * behind_s) / np.where(stable, 1.0 - token_rate * c * longer, 1.0)
     td = a + c * batch
     spread = BatchSpread(batch, batch / np.clip(1.0 - token_rate * c * longer, 0.05, 1.0))
-    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, outputs - 1.0, prudent(met))
+    gaps = _stalled_gaps(rate, rest, td, c, jobs, spread, behind, steps, prudent(met))
     return Colocated(
         stable=stable,
         load=prefill + token_rate * c,
         mean_batch=np.where(stable, batch, np.inf),
-        mean_itl_s=np.where(stable, td * longer + met * first_s / np.maximum(outputs - 1.0, 1e-9), np.inf),
+        mean_itl_s=np.where(stable, td * longer + met * behind_s, np.inf),
         mixed_share=gaps.stall_share,
         wait=wait,
         residual_s=td / 2.0,
         own_weights=lengths.weights,
-        behind_s=met * first_s / np.maximum(outputs - 1.0, 1e-9),
+        behind_s=met * behind_s,
         read_own=lambda: a[..., None] + e[..., None] * lengths.values_s,
         read_gaps=lambda: gaps,
     )

@@ -12,7 +12,7 @@ from queueing_cases import step_cases
 
 from planner.queueing import ServiceLaw, central_queue, chunked, fewest_in_flight, whole_prompt
 from planner.queueing.colocated import _ChunkedEngine
-from planner.queueing.gaps import packed_steps
+from planner.queueing.gaps import BatchSpread, TabledGaps, packed_steps
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 from linear_runs import serve
@@ -275,6 +275,21 @@ def test_properties(rate, budget, prompt, output):
         ttft = np.array([law.ttft_quantile_s(q) for q in (0.1, 0.5, 0.9, 0.99)])
         assert np.all(np.diff(ttft, axis=0) >= -1e-6 * ttft[-1])
         assert np.all(ttft[-1] >= law.own_s[:, 0])
+
+
+def test_a_rare_second_token_waits_for_the_prompts_behind_once():
+    """One request in 1,000 has a gap; it holds what came behind the prompt, which is shorter than a busy period."""
+    law = whole_prompt(0.5, [1000.0], [1.0], 1.001, 0.012, 1e-4, 4e-5)
+    assert float(law.mean_itl_s) < 0.012 + 0.052 / (1.0 - 0.5 * 0.052)
+
+
+@pytest.mark.filterwarnings("error")
+def test_ends_of_what_is_served_print_no_warnings():
+    """A million prompts of one token each second in steps of one, and gaps that no prompt ever meets."""
+    assert not bool(chunked(1e6, [1.0], [1.0], 1.0, 1e-3, 1e-5, 1e-9, 1.0).stable)
+    spread = BatchSpread(np.ones(1), np.ones(1))
+    gaps = TabledGaps(np.array([0.0, 1.0]), np.array([[0.02, 0.03]]), np.array([0.01]), spread, np.zeros((1, 2)), 0.0)
+    assert float(gaps.quantile_s(0.99)[0]) == 0.01
 
 
 @pytest.mark.parametrize(

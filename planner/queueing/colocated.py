@@ -111,7 +111,7 @@ class _ChunkedEngine:
         free, tokens, wanted = self.free_share, self.rate * self.mean_tokens, self.tokens_per_s
         left = free - wanted * self.sequence_s
         steady = np.where(left > 0.0, wanted * self.base_s / np.where(left > 0.0, left, 1.0), np.inf)
-        most = (free * self.budget - tokens * self.base_s) / np.maximum(free + tokens * self.sequence_s, 1e-300)
+        most = (free * self.budget - tokens * self.base_s) / np.maximum(free + tokens * self.sequence_s, 1e-30)
         return self.at(np.minimum(steady, np.clip(most, 0.0, self.budget)))
 
     def load(self, point: _ChunkedPoint) -> Floats:

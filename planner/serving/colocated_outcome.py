@@ -105,7 +105,7 @@ def _pace_quantile(pool: ColocatedLaw) -> Callable[[float], float]:
     if pool.mode == "colocated-whole-prompt":
         added = pool.role.service_s
     moments = (float(traffic.input_weights @ added), float(traffic.input_weights @ added**2))
-    step_s = float(pool.role.decode(pool.mean_batch[0]).total_s[0]) * pool.role.step_factor
+    step_s = float(pool.role.decode(np.maximum(pool.mean_batch[0], 1.0)).total_s[0]) * pool.role.step_factor
     load = min(_prefill_fraction(pool), 0.95)
     longest_s = float(pool.itl_quantile_s(0.9999)[0, 0]) if pool.mode == "colocated-chunked" else np.inf
     return lambda q: mean_gap_quantile_s(q, steps, traffic.joint_weights, step_s, mean_s, moments, load, longest_s)

@@ -286,7 +286,7 @@ def test_a_rare_second_token_waits_for_the_prompts_behind_once():
 @pytest.mark.filterwarnings("error")
 def test_ends_of_what_is_served_print_no_warnings():
     """A million prompts of one token each second in steps of one, and gaps that no prompt ever meets."""
-    assert not bool(chunked(1e6, [1.0], [1.0], 1.0, 1e-3, 1e-5, 1e-9, 1.0).stable)
+    assert not chunked([1e6, 1e12], [1.0], [1.0], 1.000001, 3e-3, 0.0, 1e-9, 1.0).stable.any()
     spread = BatchSpread(np.ones(1), np.ones(1))
     gaps = TabledGaps(np.array([0.0, 1.0]), np.array([[0.02, 0.03]]), np.array([0.01]), spread, np.zeros((1, 2)), 0.0)
     assert float(gaps.quantile_s(0.99)[0]) == 0.01

@@ -57,3 +57,14 @@ def test_what_is_surely_later_is_later(mode: Mode) -> None:
     assert any((late & law.usable).any() for late in marked)
     for late, limit_s in zip(marked, (0.1, 0.2, 0.4, 0.8), strict=True):
         assert np.all(known[late & law.usable] > limit_s)
+
+
+@pytest.mark.parametrize("mode", ["colocated-chunked", "colocated-whole-prompt"])
+def test_answers_of_an_idle_pool_keep_the_pace_of_its_steps(mode: Mode) -> None:
+    """No prompt comes between: every request's mean gap is the step of one request, not of a fraction of one."""
+    lengths = small.fixed_lengths(2000.0, 100.0)
+    question = small.scenario(model_id="meta-llama/Llama-3.1-70B", kv_dtype="bf16", lengths=lengths)
+    question = replace(question, workload=replace(question.workload, requests_per_s=1e-4))
+    told = evaluate_at(question, Deployment(mode, Pool("h100-sxm", 8, tp=8)), traffic(question.workload))
+    assert told.tpot_s["p50"] == pytest.approx(told.itl_s["p50"], rel=1e-3)
+    assert told.tpot_s["p99"] == pytest.approx(told.itl_s["p99"], rel=1e-3)

@@ -92,7 +92,8 @@ def test_other_paths_and_shared_pools_pass_through(engines: tuple[Engine, Engine
     port = running([one.url, other.url], [])
     for _ in range(2):
         assert ask(port, {"model": "m"})[0] == 200
-    assert len(one.asked) == 2  # nothing in flight in between: the first of equals
+    # an answer may reach the client before the router has counted it: either engine may have the second request
+    assert len(one.asked) + len(other.asked) == 2
 
 
 def test_a_dead_worker_is_named() -> None:

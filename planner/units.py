@@ -220,7 +220,7 @@ def format_rate(requests_per_s: float) -> str:
 
 def format_usd(usd: float) -> str:
     """Cents below a thousand, whole dollars above: "35.92 USD", "12,400 USD"."""
-    return f"{usd:,.2f} USD" if abs(usd) < 999.995 else f"{usd:,.0f} USD"
+    return f"{usd:z,.2f} USD" if abs(usd) < 999.995 else f"{usd:,.0f} USD"
 
 
 def format_usd_per_hour(usd_per_hour: float) -> str:

@@ -139,6 +139,7 @@ def test_shown_rates_read_back(rate: float) -> None:
         (units.format_rate(1250), "1,250 /s"),
         (units.format_rate(0.25), "0.250 /s"),
         (units.format_usd(35.9), "35.90 USD"),
+        (units.format_usd(-1e-12), "0.00 USD"),
         (units.format_usd(12400), "12,400 USD"),
         (units.format_usd_per_hour(35.9), "35.90 USD/h"),
         (units.format_usd_per_mtok(0.042), "0.042 USD/Mtok"),

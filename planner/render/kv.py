@@ -111,8 +111,8 @@ def _time_row(row: Document) -> Row:
         "-" if near else "never" if even is None else f"{format_count(even)} tokens",
         "-" if near else seconds_text(added["p50"]),
         "-" if near else seconds_text(added["p99"]),
-        f"{row['saved_accelerators']:.1f}",
-        "-" if row["saved_usd_per_hour"] is None else f"{row['saved_usd_per_hour']:+.2f}",
+        f"{row['saved_accelerators']:z.1f}",
+        "-" if row["saved_usd_per_hour"] is None else f"{row['saved_usd_per_hour']:+z.2f}",
     )
 
 
@@ -140,6 +140,11 @@ def _sizes(kv: Document, pen: Pen) -> list[str]:
     return [pen.heading("One size moved, the others as they are"), *columns(rows, "lrrrlrrrl", pen)]
 
 
+def _users_text(users: float) -> str:
+    """Users, and parts of one only where there are few."""
+    return f"{users:.1f}" if users < 9.95 else f"{users:,.0f}"
+
+
 def _loads(kv: Document, pen: Pen) -> list[str]:
     if not kv.get("load_curve"):
         return []
@@ -147,7 +152,7 @@ def _loads(kv: Document, pen: Pen) -> list[str]:
     rows: list[Row] = [("users" if users else "load", "from warm", "", "from cold", "TTFT mean", "requests/s")]
     rows += [
         (
-            f"{point['users']:,.0f}" if users else f"{point['load_factor']:.2f}x",
+            _users_text(point["users"]) if users else f"{point['load_factor']:.2f}x",
             _levels_text(point["warm"]["hit_fractions"]),
             _levels_bar(point["warm"]["hit_fractions"], pen),
             percent_text(sum(point["cold"]["hit_fractions"])),

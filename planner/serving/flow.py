@@ -150,7 +150,8 @@ class Loaded:
             flow = self._flow(last, float(points.requests_per_s[-1]), asked, float(waiting_s), saturated=True)
             return self._unsteady(flow, users * requests_per_turn, pause_s)
         at = float(np.interp(users, needed, np.arange(needed.size)))
-        rate = float(np.interp(at, np.arange(needed.size), points.requests_per_s))
+        below = min(users / float(needed[0]), 1.0)  # of the least batch that is tabled
+        rate = below * float(np.interp(at, np.arange(needed.size), points.requests_per_s))
         asked = users * requests_per_turn / float(np.interp(at, np.arange(needed.size), free_s))
         flow = self._flow(at, rate, asked, None, saturated=False)
         return self._unsteady(flow, users * requests_per_turn, pause_s)

@@ -143,12 +143,12 @@ def _live_tokens(plant: Plant) -> float | None:
 
 
 def _factors(plant: Plant) -> list[float]:
-    """Loads that reach past what fills the last level."""
+    """Loads that reach past what fills the last level, from no less than one user."""
     live = _live_tokens(plant)
     if live is None:
         return [float(x) for x in np.geomspace(LEAST_LOAD, MOST_LOAD, TRACE_LOADS)]
     most = max(MOST_LOAD, BEYOND * max(level_tokens(plant)) / live)
-    least = min(LEAST_LOAD, 0.3 * level_tokens(plant)[0] / live)
+    least = max(min(LEAST_LOAD, 0.3 * level_tokens(plant)[0] / live), plant.decode.traffic.context_moments[0] / live)
     return [float(x) for x in np.geomspace(least, most, LOADS)]
 
 

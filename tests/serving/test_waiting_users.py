@@ -12,6 +12,7 @@ import small_scenarios as small
 from planner.records import Deployment, Lengths, Plan, Pool, Scenario, Sessions
 from planner.serving.flow import plant_of
 from planner.serving.residency import settled
+from planner.sizing.kv import _factors
 from planner.sizing.plan import evaluate
 
 ONE = Deployment("colocated-chunked", decode=Pool("h100-sxm", 1, tp=1))
@@ -59,3 +60,12 @@ def test_users_with_room_are_predicted_as_before() -> None:
     assert prediction is not None
     assert all(high is not None for _, high in prediction.intervals["ttft_s"].values())
     assert not any("closed loop" in note.text for note in prediction.notes)
+
+
+def test_a_user_who_mostly_thinks_sends_what_one_user_can() -> None:
+    """One request every thought and answer, however far below the least batch that is tabled."""
+    asked = question(1)
+    flow = plant_of(asked, ONE).loaded(asked.workload).with_users(1.0, 3600.0, 1.0)
+    assert flow.requests_per_s == pytest.approx(1.0 / (3600.0 + flow.ttft_s + flow.run_s), rel=0.01)
+    assert flow.asked_per_s == pytest.approx(flow.requests_per_s, rel=0.01)
+    assert _factors(plant_of(asked, ONE))[0] == pytest.approx(1.0)  # no load of a fraction of a user

@@ -15,7 +15,7 @@ STEPS = 16  # lengths of a step that are told apart
 FULLEST = 0.97  # of the token budget taken by decoding: beyond, nothing settles
 _CELLS = 12  # of a full chunk, at least; so many more that a mean prompt has _PROMPT_CELLS, up to _MOST_CELLS
 _PROMPT_CELLS, _MOST_CELLS = 4, 64
-_SIGMAS = 5.0
+_SIGMAS, _WIDER = 5.0, 1.25
 _LONGEST = 1024  # cells of tokens that wait on a rank
 _LINDLEY_ROUNDS, _AT_REST, _NEARLY = 100, 1e-3, 0.1  # of what is left on a rank; nearly: of its first change
 _NEVER = 1e-12  # chance of a step that rounding alone leads to
@@ -115,21 +115,20 @@ def cells_of(
 ) -> Cells:
     rate = arrivals_per_s / ranks
 
-    def longest_s(tokens: float) -> float:
-        alone, together = steps.rank_s(batch, np.array([tokens])), steps.shared_s(batch, np.array([ranks * tokens]))
-        return float(alone[0] + together[0])
+    def longest_s(tokens: Floats) -> Floats:
+        return steps.rank_s(batch, tokens) + steps.shared_s(batch, ranks * tokens)
 
     full = max(budget_tokens - batch / ranks, (1.0 - FULLEST) * budget_tokens)
     room = _room_used(full, prompts, rate, longest_s)
     read = int(np.clip(round(_PROMPT_CELLS * room / prompts.mean_s), _CELLS, _MOST_CELLS))
     tokens = np.linspace(0.0, room, read + 1)
     rank_s = steps.rank_s(batch, tokens)
-    shortest, longest = float(rank_s[0] + steps.shared_s(batch, np.zeros(1))[0]), longest_s(room)
+    shortest, longest = (float(time) for time in longest_s(np.array([0.0, room])))
     cell = room / read
     wanted = 2 * read + float(prompts.values_s.max()) / cell + 4.0 * rate * prompts.mean_s * longest / cell
     size = max(least, 1 << int(np.ceil(np.log2(min(wanted, _LONGEST)))))
     return Cells(
-        load=rate * prompts.mean_s * longest_s(full) / full,
+        load=rate * prompts.mean_s * float(longest_s(np.array([full]))[0]) / full,
         room=room,
         read=read,
         size=size,
@@ -141,18 +140,18 @@ def cells_of(
     )
 
 
-def _room_used(full: float, prompts: ServiceLaw, rate: float, longest_s: Callable[[float], float]) -> float:
+def _room_used(full: float, prompts: ServiceLaw, rate: float, longest_s: Callable[[Floats], Floats]) -> float:
     """Tokens that a chunk seldom exceeds: cells no wider than prompts tell steps that read one from those that do not.
 
     Where no more than `_SIGMAS` standard deviations above the mean come in the longest step, chunks are not longer.
     """
-    room = float(prompts.values_s.max())
-    while room < full:
-        come = rate * longest_s(room)
-        if come * prompts.mean_s + _SIGMAS * np.sqrt(come * prompts.moment(2)) <= room:
-            return room
-        room *= 1.25
-    return full
+    least = float(prompts.values_s.max())
+    if least >= full:
+        return full
+    rooms = least * _WIDER ** np.arange(np.ceil(np.log(full / least) / np.log(_WIDER)))
+    come = rate * longest_s(rooms)
+    enough = come * prompts.mean_s + _SIGMAS * np.sqrt(come * prompts.moment(2)) <= rooms
+    return float(rooms[enough.argmax()]) if enough.any() else full
 
 
 def _spread_over(prompts: ServiceLaw, cell: float, size: int) -> Floats:

@@ -55,14 +55,6 @@ class BatchLaw:
         mixed = np.einsum("mw,mws->ms", tokens, self.token_mass)
         return self._quantile(mixed, level)
 
-    def window_itl_quantile_s(self, q: float) -> Floats:
-        """q-quantile of the gaps in each window, shape (m, w)."""
-        level = float(checked_level(q))
-        return np.stack(
-            [self._quantile(self.token_mass[:, w] * self.stable[:, w, None], level) for w in range(self.load.shape[1])],
-            axis=1,
-        )
-
     def _quantile(self, mass: Floats, level: float) -> Floats:
         cumulative = np.cumsum(mass, axis=1)
         reached = cumulative >= level - 1e-12

@@ -54,6 +54,8 @@ def mean_gap_quantile_s(
     extra_s = mean_gap_s - decode_step_s
     if count.size == 0 or extra_s <= 0.0 or not np.isfinite(mean_gap_s):
         return float(mean_gap_s)
+    if longest_gap_s <= decode_step_s:  # prompts are met so rarely that no step seen here carries one
+        return decode_step_s
     extra = _extra(count, share, extra_s, decode_step_s, prefill_moments, load, longest_gap_s)
 
     shape, per_s = extra.mean**2 / extra.variance, count * extra.mean / extra.variance

@@ -121,6 +121,11 @@ def test_reserved_batch():
     assert batch_for_reservation([0.0, 400.0], [900.0], [100.0], [1.0]).tolist() == [0.0, 0.0]
 
 
+def test_mean_gap_where_hardly_a_step_carries_a_prompt():
+    """The longest gap there is can be the decode step itself, at 1e-4 prompts/s of 100,000 tokens."""
+    assert mean_gap_quantile_s(0.99, [1000.0], [1.0], 0.01, 0.01001, (5.0, 25.0), 5e-4, 0.01) == 0.01
+
+
 def test_mean_gap_without_prefill_and_its_order():
     assert mean_gap_quantile_s(0.99, [100.0], [1.0], 0.01, 0.01, (0.05, 0.005), 0.2) == 0.01
     values = [

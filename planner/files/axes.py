@@ -120,5 +120,5 @@ def _points(text: str | None, quantity: Quantity) -> int:
     except ValueError:
         raise ValueError(f'"{text}" is not a number of points; want e.g. {quantity.example}:{POINTS}') from None
     if not 2 <= points <= MOST_CELLS:
-        raise ValueError(f"{points} points; want at least 2, e.g. {quantity.example}:{POINTS}")
+        raise ValueError(f"{points:,} points; want at least 2, at most {MOST_CELLS:,}, e.g. :{POINTS}")
     return points

@@ -42,6 +42,8 @@ def test_spellings_people_know_are_taken() -> None:
         ("input_tokens=1..1e99", "out of range"),
         ("input_tokens=1..10:0", "at least 2"),
         ("input_tokens=1..10:many", "not a number of points"),
+        ("input_tokens=1..10:1", "1 points; want at least 2"),
+        ("input_tokens=1..10:1000000000", "1,000,000,000 points; want at least 2, at most 1,000,000"),
         ("network=100GB..200GB", "not a rate"),
     ],
 )

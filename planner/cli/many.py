@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -48,11 +49,28 @@ def answers(
         initializer=_ignore_interrupts if forked else partial(_begin, warm),
     )
     try:
-        yield from pool.map(work, items)
+        with _interrupts_held():  # a process that has just begun is not yet known, and nobody would end it
+            found = pool.map(work, items)
+        yield from found
     finally:
         for process in active_children():  # after an interrupt there is nobody left to answer to
             process.terminate()
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """An interrupt waits until this is over."""
+    import signal
+
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(warm: Callable[[], object]) -> None:

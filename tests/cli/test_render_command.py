@@ -28,9 +28,9 @@ def saved(run_stubbed: Run, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("file", ["one.json", "many.json"])
 def test_a_saved_result_renders_as_the_command_did(saved: Path, run: Run, run_stubbed: Run, file: str) -> None:
-    # the page of `size` has figures that a result holds only when it was written with --plot
+    # pages have figures that a result holds only when it was written with --plot
     command, formats = ("size", FORMATS[:5]) if file == "one.json" else ("check", FORMATS)
-    for shape in formats:
+    for shape in set(formats) - {"html"}:
         first = run_stubbed("DISAGGREGATED", command, "s.yaml", "--format", shape)
         again = run("render", file, "--format", shape)
         assert (again.returncode, again.stderr) == (0, "")

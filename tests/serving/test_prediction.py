@@ -130,3 +130,12 @@ def test_combined_atoms_are_those_of_the_sum() -> None:
     assert dict(zip(values.tolist(), weights.tolist(), strict=True)) == pytest.approx(
         {1.0: 0.45, 11.0: 0.05, 2.0: 0.45, 12.0: 0.05}
     )
+
+
+def test_no_request_ends_before_its_first_token() -> None:
+    """Quantiles of end-to-end times stand on other lengths than those of first tokens: the order is kept."""
+    question = small.scenario()
+    told = evaluate_at(question, small.TOGETHER, traffic(question.workload))
+    rushed = replace(told, read_e2e=lambda: {**told.e2e_s, "p90": 0.5 * told.ttft_s["p90"]})
+    assert rushed.e2e_s == {**told.e2e_s, "p90": told.ttft_s["p90"]}
+    assert all(told.e2e_s[name] > told.ttft_s[name] for name in told.ttft_s)

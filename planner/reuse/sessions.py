@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import erfc, expm1, isfinite, log, sqrt
+from math import expm1, isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from planner.reuse.counting import Ints
+from planner.reuse.gaps import Gap, Gaps, within
 from planner.reuse.records import CachedLengths, Floats, LevelLengths
 
 _ROUNDS = 200  # around a root: more than a bisection to the digits of a double takes
@@ -29,7 +30,6 @@ _CLOSE = 1e-14  # ends of a bracket, relative: a step is then told from what lie
 _LONGEST_S = 1e15
 _MOST = {"turns": 100_000, "think_scv": 1_000}  # of other counts a thousand million
 _MOST_S = 20_000_000_000  # of a pause and an answer of 100,000 days each, the longest a scenario can say
-_SIGMA_LEAST = 1e-9  # a lognormal narrower than this is a fixed time
 _LEAST_CHANCE = 1e-12  # of an outcome that is told apart
 _ROUNDING = 1e-9  # of a block, when tokens are cut into whole ones
 
@@ -157,43 +157,6 @@ def _check_at_most(name: str, value: float) -> None:
         raise ValueError(f"{name} must be at most {most:,}, got {value:g}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """A fixed time and a lognormal one after it, of mean `mean_s`."""
-
-    fixed_s: float
-    mean_s: float
-    scv: float
-
-    def within(self, window_s: float) -> float:
-        """P(gap <= window)."""
-        rest, sigma = window_s - self.fixed_s, sqrt(log(1.0 + self.scv))
-        if self.mean_s == 0.0 or sigma < _SIGMA_LEAST:
-            return 1.0 if rest >= self.mean_s else 0.0
-        return _normal((log(rest / self.mean_s) + sigma**2 / 2.0) / sigma) if rest > 0.0 else 0.0
-
-    def kept_s(self, window_s: float) -> float:
-        """E[min(gap, window)]."""
-        rest, sigma = window_s - self.fixed_s, sqrt(log(1.0 + self.scv))
-        if rest <= 0.0:
-            return window_s
-        if self.mean_s == 0.0 or sigma < _SIGMA_LEAST:
-            return self.fixed_s + min(self.mean_s, rest)
-        score = (log(rest / self.mean_s) + sigma**2 / 2.0) / sigma
-        return self.fixed_s + self.mean_s * _normal(score - sigma) + rest * (1.0 - _normal(score))
-
-
-def _normal(score: float) -> float:
-    return 0.5 * erfc(-score / sqrt(2.0))
-
-
-def _within(gaps: _Gaps, window_s: float) -> float:
-    return sum(weight * gap.within(window_s) for weight, gap in gaps)
-
-
-_Gaps = tuple[tuple[float, _Gap], ...]  # weights that sum to 1, and laws
-
-
 @dataclass(frozen=True, eq=False)
 class _Stream:
     """Chains of turns that one user starts, `chains_per_s` on average; kept_tokens: of an answer, for the next turn."""
@@ -203,7 +166,7 @@ class _Stream:
     own_tokens: Floats
     output_tokens: float
     kept_tokens: float
-    gaps: _Gaps
+    gaps: Gaps
 
     @property
     def turns_per_s(self) -> float:
@@ -247,7 +210,7 @@ class _Stream:
             np.maximum(self.output_tokens * sizes, min(self.output_tokens, 1.0))[:, None], prompts.shape
         )
         shared = np.array([1.0 if each is None else self.shared_within(each, users) for each in windows_s])
-        again = np.array([1.0 if each is None else _within(self.gaps, each) for each in windows_s])
+        again = np.array([1.0 if each is None else within(self.gaps, each) for each in windows_s])
         rows = []
         for turns, chance in ((slice(0, 1), np.zeros(shared.size)), (slice(1, None), again)):
             widths, outcomes = _outcomes(chance, chance + (1.0 - chance) * shared)
@@ -276,8 +239,8 @@ def _outcomes(whole: Floats, some: Floats) -> tuple[Floats, Ints]:
 @lru_cache(maxsize=64)
 def _streams(session: Session) -> tuple[_Stream, ...]:
     """The turns of a user, and those of the sub-agents they start."""
-    sub, plain = session.sub_agents, _Gap(session.service_s, session.think_s, session.think_scv)
-    gaps: _Gaps = ((1.0, plain),)
+    sub, plain = session.sub_agents, Gap(session.service_s, session.think_s, session.think_scv)
+    gaps: Gaps = ((1.0, plain),)
     if sub is not None:
         share = 1.0 / sub.every_turns
         gaps = ((1.0 - share, plain), (share, replace(plain, fixed_s=plain.fixed_s + sub.duration_s)))
@@ -288,7 +251,7 @@ def _streams(session: Session) -> tuple[_Stream, ...]:
         return (own,)
     bursts = sub.children * session.turns / sub.every_turns
     kept = sub.output_tokens if session.outputs_cached else 0.0
-    steps = ((1.0, _Gap(sub.gap_s, 0.0, 0.0)),)
+    steps = ((1.0, Gap(sub.gap_s, 0.0, 0.0)),)
     return own, _Stream(rate * bursts, sub.shared_tokens, sub.own_tokens, sub.output_tokens, kept, steps)
 
 
@@ -358,7 +321,7 @@ class SessionReuse:
 
     def _median_gap_s(self) -> float:
         gaps = _streams(self.session)[0].gaps
-        return _crossing(lambda window_s: _within(gaps, window_s), 0.5, self.session.turn_gap_s, above=True)
+        return _crossing(lambda window_s: within(gaps, window_s), 0.5, self.session.turn_gap_s, above=True)
 
     def _working_set(self, window_s: float) -> float:
         return _working_set(self.session)(window_s)

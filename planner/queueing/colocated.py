@@ -239,8 +239,7 @@ def chunked(
         chunk_s = np.where(stable, point.full_step_s / point.room_tokens, _ENDLESS_S)
         jobs = jobs_of(lengths, counts, chunk_s * stretch)
         wait = fitted_wait(counts, rates, jobs, in_flight_wait(counted_others * point.batch), IN_FLIGHT)
-        own_s = engine.own_s(point)
-        prompts = engine.rate * (np.where(stable, wait.mean_s, 0.0) + own_s @ lengths.weights)
+        prompts = engine.rate * (np.where(stable, wait.mean_s, 0.0) + engine.own_s(point) @ lengths.weights)
         met = met_fraction(counts, point.batch + prompts, counted_others)
         lone = engine.mixed_token_share(point, behind_of(wait, jobs))
         mixed, often = met * lone, prudent(met) * lone
@@ -258,5 +257,5 @@ def chunked(
         own_weights=lengths.weights,
         behind_s=(mixed - point.mixed_per_s / point.steps_per_s) * (engine.mixed_step_s(point) - point.decode_step_s),
         read_own=lambda: engine.own_s(point),
-        read_gaps=lambda: engine.gaps(point, mixed),
+        read_gaps=lambda: engine.gaps(point, often),
     )

@@ -63,7 +63,7 @@ def doubts(pool: ColocatedLaw) -> Doubts:
 def bends(pool: ColocatedLaw) -> bool:
     """Whether the linear law is off at the point of `pool`, its first, where stationary load lets the chain replace it.
 
-    Behind several replicas the chain takes arrivals by chance for gaps; the wait stays that of the router.
+    Of several replicas the wait, and how far busy ones are spared, stay those of their router.
     """
     role = pool.role
     if role.traffic.arrivals is not None or not isinstance(pool.law.gaps, ChunkedGaps):

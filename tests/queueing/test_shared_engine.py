@@ -241,6 +241,16 @@ def test_gaps_behind_a_router_that_spares_busy_replicas(prompt, outputs, budget,
     assert float(law.mean_itl_s) * 1e3 == pytest.approx(simulated_ms, rel=0.08)
 
 
+def test_quantiles_behind_a_router_err_to_the_slow_side():
+    """Gaps hold a prefill up to half as often again as the mean gap says, because a P99 may sit on that edge."""
+    law = chunked(np.array([3.0, 12.0]), [4000.0], [1.0], 20.0, 0.01, 1e-4, 5e-5, 8192.0, np.array([1, 4]))
+    assert law.gaps.decode_share == pytest.approx(1.0 - law.mixed_share)
+    told = (law.mean_itl_s - law.gaps.decode_s) / (law.gaps.mixed_s - law.gaps.decode_s)
+    lone, routed = law.mixed_share / told
+    assert lone == pytest.approx(1.0, rel=1e-3)
+    assert 1.2 < routed <= 1.5
+
+
 def test_tabulated_residuals_of_whole_prompts():
     """Points with their own fixed share agree with the law built for each of them."""
     base, servers = np.array([0.001, 0.02, 0.2]), np.array([2, 4, 16])

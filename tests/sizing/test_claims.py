@@ -8,28 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_scenarios import accelerator, engine, model
+from claim_bench import bench
+from small_scenarios import accelerator, engine
 
 from planner.records import DenseFeedForward, Floats, LayerKind, ModelShape, SoftmaxAttention
 from planner.roofline.steps import prefill_s
 from planner.roofline.worker import build_worker
 from planner.sizing.claims import CLAIMS, claims
-from planner.sizing.claims.bench import Bench, Claim, verdict
+from planner.sizing.claims.bench import Claim, verdict
 
 ROOT = Path(__file__).parents[2]
 CONVERSATION = ROOT / "docs" / "examples" / "data" / "mooncake_conversation.jsonl"
-
-
-@cache
-def bench() -> Bench:
-    return Bench(
-        dense=model("meta-llama/Llama-3.1-70B"),
-        latent=model("deepseek-ai/DeepSeek-V3"),
-        accelerator=accelerator("h100-sxm"),
-        large=accelerator("h200-sxm"),
-        engine=engine("vllm"),
-        network_bytes_per_s=50e9,
-    )
 
 
 @cache

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 import numpy as np
-from small_scenarios import accelerator, engine, model
+from claim_bench import bench
 
 from planner.roofline.collectives import LINE_FRACTION
 from planner.roofline.steps import prefill_s
 from planner.shapes.counts import decode_flops, kv_bytes
 from planner.shapes.ranks import weight_bytes_per_rank
 from planner.sizing.claims import claims
-from planner.sizing.claims.bench import ALL, Bench, lost_fraction
-
-
-@cache
-def bench() -> Bench:
-    return Bench(
-        dense=model("meta-llama/Llama-3.1-70B"),
-        latent=model("deepseek-ai/DeepSeek-V3"),
-        accelerator=accelerator("h100-sxm"),
-        large=accelerator("h200-sxm"),
-        engine=engine("vllm"),
-        network_bytes_per_s=50e9,
-    )
+from planner.sizing.claims.bench import ALL, lost_fraction
 
 
 def first_number(name: str, before: str) -> float:

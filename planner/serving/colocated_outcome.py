@@ -201,6 +201,7 @@ def _saturated(pool: ColocatedLaw, chained: bool) -> Outcome:
         prefill=None,
         decode=state,
         transfer=None,
+        prefill_time_fraction=_prefill_fraction(pool),
         chained=chained,
         read_e2e=lambda: endless,
     )

@@ -69,3 +69,9 @@ def test_a_user_who_mostly_thinks_sends_what_one_user_can() -> None:
     assert flow.requests_per_s == pytest.approx(1.0 / (3600.0 + flow.ttft_s + flow.run_s), rel=0.01)
     assert flow.asked_per_s == pytest.approx(flow.requests_per_s, rel=0.01)
     assert _factors(plant_of(asked, ONE))[0] == pytest.approx(1.0)  # no load of a fraction of a user
+
+
+def test_prompts_of_a_full_deployment_have_their_price() -> None:
+    """A shared pool that is full reads prompts for a share of its time, and that share is what they cost."""
+    full, roomy = (answer(users).money.usd_per_mtok for users in (400, 5))
+    assert full["input"] > 0.0 and roomy["input"] > 0.0
